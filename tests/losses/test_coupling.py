@@ -59,8 +59,26 @@ def value(coupling, Zs, seed=2):
 def test_the_base_class_says_nothing():
     assert not Coupling.needs_alignment
     assert not Coupling.reference_based
+    assert not Coupling.exact
+    assert Coupling.orthogonality_weight == 0
     with pytest.raises(NotImplementedError):
         Coupling()(latents())
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_the_constraint_is_a_penalty_with_a_weight_or_absent(name):
+    """It is absent without coupling, and part of the closed form of DGCCA."""
+    coupling = make(name)
+    assert not coupling.exact
+    assert (coupling.orthogonality_weight > 0) == ("orthogonality" in coupling(latents()).parts)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_aligned_rows_are_needed_where_the_order_of_rows_changes_the_value(name):
+    first, *others = latents()
+    shuffled = value(make(name), [first.flip(-2), *others]).item()
+    is_same = shuffled == pytest.approx(value(make(name), [first, *others]).item())
+    assert make(name).needs_alignment != is_same
 
 
 @pytest.mark.parametrize("name", MAKE)

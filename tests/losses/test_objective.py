@@ -66,6 +66,13 @@ def evaluate(network, batch, coupling=None, regularizer="none", **options):
     return objective(network, batch, generator=seeded(2))
 
 
+def test_view_heads_change_no_features_by_default():
+    network, batch = make(), make_batch("labeled", "view_labeled")
+    evaluate(network, batch).terms["view_heads"].backward()
+    assert any(p.grad is not None for p in network.view_heads.parameters())
+    assert all(p.grad is None for p in network.encoders.parameters())
+
+
 def slow_cross_entropy(scores, target, weight=None):
     """Weighted mean over rows of −log of the probability of the true class."""
     scores, weight = scores.detach().numpy(), np.ones(N_CLASSES) if weight is None else weight

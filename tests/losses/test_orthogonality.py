@@ -117,6 +117,19 @@ def test_clouds_without_spread_in_a_direction_stay_finite():
     assert all(torch.isfinite(Y).all() for Y in constrain([Z, 2 * Z], "mean"))
 
 
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_directions_without_spread_stay_without_it_and_others_meet_the_constraint(reduction):
+    Zs = clouds((10, 8))
+    for Z in Zs:
+        Z[:, 1] = 0.0
+    found = constrain(Zs, reduction)
+    M = sum(second_moment(Z, reduction) for Z in found)
+    expected = torch.eye(Zs[0].shape[1], dtype=M.dtype)
+    expected[1, 1] = 0.0
+    torch.testing.assert_close(M, expected, atol=1e-6, rtol=0)
+    assert all((Z[:, 1] == 0).all() for Z in found)
+
+
 def test_constraining_can_be_differentiated():
     Zs = [Z.requires_grad_() for Z in clouds((6, 5))]
     weights = clouds((6, 5), seed=3)

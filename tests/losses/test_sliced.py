@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from hotview.losses import SWPairwise, SWReference
+from hotview.losses import LSCCA, HOTPairwise, SWPairwise, SWReference
 from hotview.ot import draw_directions
 
 REDUCTIONS = ("mean", "sum")
@@ -157,8 +157,45 @@ def test_weights_add_up_to_one():
     assert W.sum().item() == pytest.approx(1)
     assert W.diagonal().tolist() == [0, 0, 0, 0]
     assert SWReference(D).weights(C[:, :1]).flatten().tolist() == [0.25] * 4
+    assert SWReference(D).weights(C[:, :3]).sum().item() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("kind", (SWPairwise, HOTPairwise))
+def test_only_a_solver_that_waits_for_its_result_is_called_from_outside(kind):
+    """The capture of a step on a GPU is interrupted where weights are solved for."""
+    coupling, calls = kind(), []
+
+    def outside(solve, C):
+        calls.append(C)
+        return solve(C)
+
+    expected = kind()(latents((6, 5)), generator=seeded()).total
+    coupling.outside = outside
+    assert coupling(latents((6, 5)), generator=seeded()).total == expected
+    assert len(calls) == (kind is HOTPairwise)
 
 
 def test_an_unknown_scale_is_refused():
     with pytest.raises(ValueError, match="'mean', 'sum'"):
         SWPairwise(reduction="max")(latents((5, 5)))
+
+
+# Proposition 1 of the paper, for the objectives that it compares: equations (8) and (9) are at most
+# equations (1) and (2), in whatever order the rows of the views are.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_sliced_objectives_are_lower_bounds_of_aligned_ones(kind, reduction):
+    Zs = latents((12, 12, 12, 12))
+    settings = {"n_projections": M, "projections": kind, "reduction": reduction}
+    pairwise, aligned = SWPairwise(0.0, **settings), LSCCA(0.0, reduction=reduction)
+    reference = SWReference(D, 0.0, n_points=12, generator=seeded(), **settings).double()
+    G = reference.references[0]
+    sliced = [coupling(Zs, generator=seeded(4))["transport"] for coupling in (pairwise, reference)]
+    for seed in range(10):
+        orders = [torch.randperm(12, generator=seeded(10 * seed + s)) for s in range(4)]
+        shuffled = [Z[order] for Z, order in zip(Zs, orders, strict=True)]
+        assert sliced[0] <= aligned(shuffled)["agreement"]
+        distances = torch.stack([(Z - G).square().sum() for Z in shuffled])
+        assert sliced[1] <= distances.mean() / (12 if reduction == "mean" else 1)

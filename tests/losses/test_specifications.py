@@ -135,3 +135,29 @@ def test_base_classes_cannot_be_instantiated():
     for base in (hv.CouplingSpec, hv.RegularizerSpec):
         with pytest.raises(TypeError, match="abstract"):
             base()
+
+
+def test_settings_that_an_own_coupling_does_not_have_are_those_of_all_others():
+    own = MeanMatchingSpec()
+    for name in ("weight", "reduction", "reg", "cost_decay", "sinkhorn_max_iter"):
+        for built_in in hv.CouplingSpec.built_in.values():
+            expected = getattr(built_in(), name)
+            assert getattr(hv.CouplingSpec, name) == expected
+    assert own.planner.solve(torch.rand(3, 2), pairwise=False).converged
+
+
+@pytest.mark.parametrize(
+    ("value", "given", "example"),
+    (
+        (hv.LSCCASpec, "but it is the class LSCCASpec", r"coupling=hotview.LSCCASpec\(\)"),
+        (
+            torch.nn.Linear(2, 3),
+            r"but it is Linear\(in_features=2",
+            r"coupling=hotview.\w+Spec\(\)",
+        ),
+        (torch.nn.Linear, r"but it is <class 'torch", r"coupling=hotview.\w+Spec\(\)"),
+    ),
+)
+def test_an_error_names_what_was_given_instead_of_a_specification(value, given, example):
+    with pytest.raises(TypeError, match=f"{given}.*Pass {example}"):
+        hv.CouplingSpec.resolve(value)

@@ -101,3 +101,31 @@ def test_every_view_needs_its_counterpart(function):
     Xs = tables(SHAPES)
     with pytest.raises(ValueError, match="zip"):
         function(Xs, Xs[:2])
+
+
+def test_the_reconstruction_error_of_members_is_that_of_each():
+    generator = torch.Generator().manual_seed(0)
+    Xs, decoded = ([torch.randn(3, 5, d, generator=generator) for d in (4, 2)] for _ in range(2))
+    found = reconstruction_error(Xs, decoded)
+    for r in range(3):
+        expected = sum((X[r] - Y[r]).square().mean() for X, Y in zip(Xs, decoded, strict=True))
+        torch.testing.assert_close(found[r], expected)
+        alone = reconstruction_error([X[r] for X in Xs], [Y[r] for Y in decoded])
+        torch.testing.assert_close(found[r], alone)
+
+
+def test_the_floor_of_the_relative_penalty_lowers_it_by_a_thousandth():
+    """In one dimension it is Σ (y − n)² over the squared deviations of all, times 1.001."""
+    (Y,), (N,) = tables(((8, 1),)), tables(((8, 1),), seed=1)
+    both = torch.cat([Y, N])
+    expected = (Y - N).square().sum() / (1.001 * (both - both.mean()).square().sum())
+    found = smoothness_penalty([Y], [N], relative=True)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
+
+
+def test_a_direction_without_variance_adds_nothing_to_the_relative_penalty():
+    Y, N = (torch.cat([X, torch.ones(8, 1, dtype=X.dtype)], 1) for X in tables(((8, 1), (8, 1))))
+    one = smoothness_penalty([Y[:, :1]], [N[:, :1]], relative=True)
+    found = smoothness_penalty([Y], [N], relative=True)  # the mean over two directions
+    torch.testing.assert_close(found, one / 2, rtol=2e-3, atol=0)
+    assert smoothness_penalty([Y[:, 1:]], [N[:, 1:]], relative=True) == 0

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from hotview.ot import sliced_cost
+from hotview.ot import sinkhorn, sliced_cost
 from hotview.ot._checks import check_feasible
 
 
@@ -86,6 +86,21 @@ def test_agrees_with_a_linear_program(S, K, seed):
     else:
         with pytest.raises(ValueError, match="the mask leaves no plan"):
             check_feasible(mask, a, b)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_marginals_of_a_plan_are_feasible_whatever_their_rounding(seed):
+    rng = np.random.default_rng(seed)
+    mask = rng.random((7, 6)) < 0.5
+    W = np.where(mask, 0.0, rng.random((7, 6)) ** 4)
+    check_feasible(mask, W.sum(axis=1) / W.sum(), W.sum(axis=0) / W.sum())
+
+
+def test_a_tolerance_of_0_is_allowed():
+    plan = sinkhorn(torch.rand(4, 3), reg=1.0, tol=0.0, max_iter=30)
+    torch.testing.assert_close(plan.W.sum(1), torch.full((4,), 0.25))
+    with pytest.raises(ValueError, match="tol must not be negative"):
+        sinkhorn(torch.rand(4, 3), reg=1.0, tol=-1e-9)
 
 
 def test_names_the_row_that_cannot_send():

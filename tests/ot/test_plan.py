@@ -49,6 +49,33 @@ def test_pairs_with_unequal_marginals_are_still_pairs():
     assert sinkhorn(C + C.T, a, reg=0.5, mask=eye(4)).pairwise
 
 
+@pytest.mark.parametrize("reg", (0.05, 1.0))
+def test_value_is_the_minimum_of_cost_minus_regularized_entropy(reg):
+    generator = torch.Generator().manual_seed(0)
+    C = torch.rand(5, 4, generator=generator, dtype=torch.float64)
+    plan = sinkhorn(C, reg=reg, tol=1e-12)
+    W = plan.W.numpy()
+
+    def objective(W):
+        return (W * C.numpy()).sum() + reg * (W * np.log(W)).sum()
+
+    assert plan.value.item() == pytest.approx(objective(W), rel=1e-9)
+    # W = exp((f + g − C) / β), so that the value is also Σ a f + Σ b g.
+    assert plan.value.item() == pytest.approx((plan.f.mean() + plan.g.mean()).item(), abs=1e-6)
+    change = torch.rand(5, 4, generator=generator, dtype=torch.float64).numpy()
+    change -= change.mean(axis=0) + change.mean(axis=1, keepdims=True) - change.mean()
+    for step in (-1e-3, 1e-3):  # another plan with the same marginals
+        other = W * 1.0 + step * change * W.min()
+        assert objective(other) > objective(W)
+
+
+def test_exact_ties_are_ties_without_a_tolerance():
+    W = np.array([[0.2, 0.2, 0.1], [0.1, 0.3, 0.1]])
+    assert groups_of_references(W, 0.0).tied.tolist() == [True, False]
+    assert groups_of_references(W - [[0, 1e-9, 0]], 0.0).tied.tolist() == [False, False]
+    assert groups_of_references(np.full((2, 3), 0.1), 0.0).uniform.all()
+
+
 def test_batched_plans_are_labelled_one_by_one():
     with pytest.raises(ValueError, match="one plan"):
         sinkhorn(torch.rand(2, 4, 3), reg=0.1).view_labels()

@@ -57,7 +57,8 @@ def test_the_sort_agrees_with_torch(n, dtype):
     values, index = sort_rows_(P.clone())
     expected = torch.sort(P, dim=-1).values
     # Long float32 rows are in order to the last bit but one.
-    torch.testing.assert_close(values, expected, rtol=2.4e-7 if n >= 2**15 else 0, atol=0)
+    is_coarse = n >= 2**15 and dtype == torch.float32
+    torch.testing.assert_close(values, expected, rtol=2.4e-7 if is_coarse else 0, atol=0)
     assert torch.equal(values, P.gather(-1, index))
     assert torch.equal(index.sort(dim=-1).values, torch.arange(n).expand(3, -1))
 
@@ -94,3 +95,12 @@ def test_long_rows_without_the_radix_sort_of_torch(monkeypatch):
 def test_any_floats_are_sorted(numbers, repeats):
     P = torch.tensor(numbers, dtype=torch.float32).repeat(repeats).unsqueeze(0)
     assert torch.equal(sort_rows_(P.clone()).values, torch.sort(P, dim=-1).values)
+
+
+def test_long_rows_in_float64_are_sorted_to_the_last_bit():
+    """Float32 rows of this length are not: neighbors in the last bit may stay in any order."""
+    row = 1 + torch.finfo(torch.float64).eps * torch.arange(40_000, dtype=torch.float64)
+    P = row[torch.randperm(40_000)][None]
+    values, origin = sort_rows_(P.clone())
+    assert torch.equal(values[0], row)
+    assert torch.equal(P[0][origin[0]], row)

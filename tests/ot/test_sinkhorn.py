@@ -245,6 +245,10 @@ def test_views_without_mass():
     torch.testing.assert_close(plan.W, expected)
     assert torch.equal(plan.W == 0, expected == 0)
     assert math.isfinite(plan.value.item())
+    assert torch.isfinite(plan.f).all()
+    assert torch.isfinite(plan.g).all()
+    again = sinkhorn(costs(3, 2) + 0.1, a, b, reg=0.1, init=plan)
+    torch.testing.assert_close(again.W, expected)
 
 
 @pytest.mark.parametrize(("a", "b"), ((None, None), (1, None), (None, 2), (1, 2)))
@@ -428,3 +432,11 @@ def test_a_replayed_graph_solves_for_new_costs():
     graph.replay()
     expected = sinkhorn(C.cpu(), reg=0.1, relative=True, max_iter=20)
     torch.testing.assert_close(plan.W.cpu(), expected.W, atol=1e-6, rtol=1e-5)
+
+
+def test_by_default_marginals_are_met_to_a_millionth():
+    plan = sinkhorn(costs(), reg=0.02)
+    assert plan.tol == 1e-6
+    assert plan.converged
+    for found, n in ((plan.W.sum(1), 6), (plan.W.sum(0), 4)):
+        assert (found - 1 / n).abs().sum() <= 1e-6

@@ -4,9 +4,14 @@ import torch
 
 from hotview.ot.sinkhorn_iterations import (
     MASKED,
+    PLAIN,
     LogProblem,
+    Potentials,
+    _dual,
     _log_step,
     _measure,
+    _meet_rows,
+    _newton_step,
     _scaling_block,
     initial_potentials,
     iterate,
@@ -78,3 +83,52 @@ def test_max_iter_limits_the_iterations():
         with np.errstate(all="ignore"):
             s = find_potentials(LogProblem(np, L, a, b, False), max_iter, 0.0)
         assert s.n_iter == max_iter
+
+
+def test_the_slope_of_the_dual_is_what_columns_lack():
+    """d/dψ of a·φ(ψ) + b·ψ, with φ such that rows sum to a, is b minus the column sums."""
+    L, a, b = problem(np)
+    p, psi = LogProblem(np, L, a, b, False), np.random.default_rng(1).normal(size=(4, 1))
+
+    def dual(psi):
+        return _dual(p, _meet_rows(np, L, psi, a), psi).item()
+
+    column = plan_from_potentials(np, L, _meet_rows(np, L, psi, a), psi).sum(axis=0)
+    steps = 1e-6 * np.eye(4)[:, :, None]
+    slope = [(dual(psi + h) - dual(psi - h)) / 2e-6 for h in steps]
+    np.testing.assert_allclose(slope, b.ravel() - column, atol=1e-8)
+
+
+@pytest.mark.parametrize("spread", (3.0, 60.0))
+def test_a_newton_step_never_lowers_the_dual_and_ends_quadratically(spread):
+    L, a, b = problem(np, spread=spread)
+    p, psi, errors, values = LogProblem(np, L, a, b, False), np.zeros_like(b), [], []
+    for _ in range(40):
+        phi, psi = _newton_step(p, psi)
+        values.append(_dual(p, phi, psi).item())
+        errors.append(_measure(p, phi, psi)[2])
+    assert (np.diff(values) > -1e-9).all()
+    assert errors[-1] < 1e-12
+
+
+def test_up_to_a_limit_all_iterations_are_those_of_sinkhorn():
+    """However sharp the plan is: as many as the paper makes are the paper's."""
+    L, a, b = problem(np, spread=2000.0)
+    p = LogProblem(np, L, a, b, False)
+    found = find_potentials(p, PLAIN, 0.0)
+    psi = np.zeros_like(b)
+    for _ in range(PLAIN):
+        phi, psi = _log_step(p, psi)
+    W, plain = (plan_from_potentials(np, L, *x) for x in ((found.phi, found.psi), (phi, psi)))
+    assert found.n_iter == PLAIN
+    np.testing.assert_allclose(W, plain, rtol=1e-6, atol=1e-12)
+    faster = find_potentials(p, PLAIN + 50, 0.0)
+    assert _measure(p, faster.phi, faster.psi)[2] < 1e-3 * _measure(p, phi, psi)[2]
+
+
+@pytest.mark.parametrize("max_iter", range(PLAIN + 1, PLAIN + 24))
+def test_the_number_of_iterations_is_the_one_allowed_wherever_it_ends(max_iter):
+    p = LogProblem(np, *problem(np, spread=50.0), False)
+    found = iterate(p, Potentials(0 * p.a, 0 * p.b), max_iter, -1.0)
+    assert found.n_iter == max_iter
+    assert np.isfinite(found.phi).all()

@@ -1,5 +1,7 @@
+import itertools
 import math
 
+import numpy as np
 import ot
 import pytest
 import torch
@@ -91,13 +93,67 @@ def test_equals_assignment_in_one_dimension():
     assert C.item() == pytest.approx(best)
 
 
-def test_never_more_than_the_best_permutation():
-    # The paper's proposition: each sorted matching costs at most the best one in the full space.
-    X, Y = clouds((30, 30))
+# Proposition 1 of the paper: min over permutations P of ‖Z₁P − Z₂‖² is at least the sliced cost,
+# here with the paper's scale, sums over points.
+
+
+def best_permutation(X, Y):
+    """Smallest sum of squared distances over all permutations, one by one."""
     cost = cdist(X, Y, "sqeuclidean")
-    best = cost[linear_sum_assignment(cost)].mean()
-    for seed in range(20):
-        assert sliced_cost([X], [Y], directions=directions(seed=seed)).item() <= best + 1e-12
+    rows = range(len(X))
+    return min(cost[rows, list(order)].sum() for order in itertools.permutations(rows))
+
+
+@pytest.mark.parametrize("d", (1, 2, 4))
+def test_sorting_is_the_best_permutation_of_every_direction(d):
+    """Both sides of equation (7), by all 120 permutations."""
+    (X, Y), theta = clouds((5, 5), d=d), directions(M=3, d=d)
+    by_direction = [best_permutation(X @ t[:, None], Y @ t[:, None]) for t in theta]
+    C = sliced_cost([X], [Y], directions=theta, reduction="sum")
+    assert C.item() == pytest.approx(np.mean(by_direction), rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ("orthogonal", "iid", "qmc"))
+@pytest.mark.parametrize("d", (1, 2, 5))
+@pytest.mark.parametrize("M", (1, 4, 50))
+def test_proposition_1(kind, d, M):
+    X, Y = clouds((6, 6), d=d, seed=M)
+    best = best_permutation(X, Y)
+    for seed in range(10):
+        generator = torch.Generator().manual_seed(seed)
+        theta = draw_directions(M, d, kind=kind, generator=generator, dtype=torch.float64)
+        cost = sliced_cost([X], [Y], directions=theta, reduction="sum").item()
+        assert cost <= best * (1 + 1e-12)
+        if d == 1:  # then both are the same problem
+            assert cost == pytest.approx(best)
+
+
+def test_proposition_1_of_many_points():
+    X, Y = clouds((300, 300))
+    cost = cdist(X, Y, "sqeuclidean")
+    best = cost[linear_sum_assignment(cost)].sum()
+    for seed in range(10):
+        C = sliced_cost([X], [Y], directions=directions(M=7, seed=seed), reduction="sum")
+        assert C.item() <= best
+
+
+def test_the_bound_of_proposition_1_is_attained_and_needs_unit_directions():
+    """A cloud moved by v: the best permutation costs N‖v‖², a direction θ costs N⟨θ, v⟩²."""
+    (X,), v = clouds((6,)), torch.tensor([1.0, -2.0, 2.0, 4.0], dtype=torch.float64)
+    best = best_permutation(X, X + v)
+    assert best == pytest.approx(6 * 25)
+    for theta, share in ((v[None] / 5, 1.0), (directions(M=8), 1 / 4), (2 * v[None] / 5, 4.0)):
+        C = sliced_cost([X], [X + v], directions=theta, reduction="sum")
+        assert C.item() == pytest.approx(share * best)
+
+
+@pytest.mark.parametrize("d", (2, 5))
+def test_orthogonal_bases_lower_the_bound_of_proposition_1_by_the_dimension(d):
+    """Then ‖ΘᵀA‖² of the proof is M / d ‖A‖², where the paper has M ‖A‖²."""
+    X, Y = clouds((6, 6), d=d)
+    for seed in range(10):
+        C = sliced_cost([X], [Y], directions=directions(M=3 * d, d=d, seed=seed), reduction="sum")
+        assert C.item() <= best_permutation(X, Y) / d * (1 + 1e-12)
 
 
 def test_diracs():
@@ -396,3 +452,17 @@ def test_random_costs_are_those_on_the_directions_of_the_generator():
     theta = draw_directions(6, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     C = random_sliced_cost(Zs[:2], Zs[2:], n_bases=2, generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(C, sliced_cost(Zs[:2], Zs[2:], directions=theta), rtol=0, atol=0)
+    one = random_sliced_cost(Zs[:1], Zs[2:], n_bases=2, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(one, C[:1])
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_the_gradient_in_directions_keeps_its_digits_far_from_the_origin(sizes):
+    """No common translation changes it, so that of float32 clouds is computed near the origin."""
+    theta, Zs = directions(), [(Z + 1e5).float() for Z in clouds(sizes)]
+    grads = []
+    for dtype in (torch.float32, torch.float64):
+        x = theta.to(dtype).requires_grad_()
+        sliced_cost([Z.to(dtype) for Z in Zs], directions=x).sum().backward()
+        grads.append(x.grad.double())
+    torch.testing.assert_close(*grads, rtol=1e-3, atol=1e-3 * grads[1].abs().max().item())

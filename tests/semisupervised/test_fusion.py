@@ -57,11 +57,10 @@ def scores(pool, log_probs, present):
 
 @pytest.mark.parametrize("absent", (0.0, 0.5, 1.0))
 @pytest.mark.parametrize("joint", (True, False))
-def test_scores_are_weighted_sums_of_logarithms(absent, joint):
-    pool, fold = (
-        LogOpinionPool((1.0, 0.2, 0.5, 2.0), (0.3, 0.9, 1.1), 0.7),
-        make_fold(absent=absent),
-    )
+@pytest.mark.parametrize("power", (0.7, 0.2, 1.3))
+def test_scores_are_weighted_sums_of_logarithms(absent, joint, power):
+    pool = LogOpinionPool((1.0, 0.2, 0.5, 2.0), (0.3, 0.9, 1.1), power)
+    fold = make_fold(absent=absent)
     log_probs, present = (
         (fold.log_probs, fold.present) if joint else (fold.log_probs[:, :3], fold.present[:, :3])
     )
@@ -128,6 +127,27 @@ def test_weights_of_all_judges_are_what_another_solver_finds():
     pool = fit_pool([fold], N_VIEWS, random_numbers())
     np.testing.assert_allclose(pool.complete, np.exp(best.x), rtol=1e-3)
     assert pool.complete[0] > 1.5 * max(pool.complete[1:3])
+
+
+def test_weights_of_views_and_the_power_are_what_another_solver_finds():
+    """Eight random subsets of the views of a row count as one row."""
+    fold, (_, equal) = make_fold(), equal_weights()
+    subsets = fusion._random_subsets(fold.present[:, :N_VIEWS], random_numbers())
+    number, rows = subsets.sum(axis=1), np.repeat(np.arange(60), 8)
+    log_probs = fold.log_probs[rows, :N_VIEWS] * subsets[:, :, None]
+
+    def loss(x):  # labels, and normal priors of the logarithms of weights and of the power
+        z = np.einsum("nek,e->nk", log_probs, np.exp(x[:-1])) / number[:, None] ** x[-1]
+        prior = 0.5 * ((x[:-1] - np.log(equal)) ** 2).sum() + 4.0 * (x[-1] - 0.7) ** 2
+        log_p = log_softmax(z, axis=1)[np.arange(len(rows)), fold.target[rows]]
+        return prior - log_p.sum() / 8
+
+    options = {"xatol": 1e-8, "fatol": 1e-10, "maxiter": 10_000, "maxfev": 10_000}
+    best = minimize(loss, np.zeros(4), method="Nelder-Mead", options=options)
+    pool = fit_pool([fold], N_VIEWS, random_numbers())
+    np.testing.assert_allclose(pool.partial, np.exp(best.x[:-1]), rtol=1e-3)
+    assert pool.power == pytest.approx(best.x[-1], abs=1e-3)
+    assert abs(pool.power - 0.7) > 0.01
 
 
 def losses_of(fold, monkeypatch):
@@ -282,3 +302,17 @@ def test_any_number_of_views_is_alike_often_and_every_view_too():
     assert counts[0] == 0
     np.testing.assert_allclose(counts[1:] / len(some), 0.2, atol=0.03)
     np.testing.assert_allclose(some.mean(axis=0), 0.6, atol=0.03)
+
+
+@pytest.mark.parametrize("bad", (-0.1, np.nan, np.inf, 1e7))
+def test_one_weight_that_cannot_be_is_refused(bad):
+    LogOpinionPool((1e6, 0.0, 0.5, 2.0), (0.3, 0.9, 1.1), 16).check(3)
+    for pool in (
+        LogOpinionPool((1.0, bad, 0.5, 2.0), (0.3, 0.9, 1.1), 0.7),
+        LogOpinionPool((1.0, 0.2, 0.5, 2.0), (0.3, 0.9, bad), 0.7),
+        LogOpinionPool((1.0, 0.2, 0.5, 2.0), (0.3, 0.9, 1.1), 170 * bad),
+    ):
+        with pytest.raises(ValueError, match="its pool cannot be"):
+            pool.check(3)
+    with pytest.raises(ValueError, match="of other views"):
+        LogOpinionPool((1.0, 0.2, 2.0), (0.3, 0.9, 1.1), 0.7).check(3)

@@ -287,3 +287,12 @@ def test_rows_are_numbered_among_the_nodes(few_nodes):
 def test_where_all_rows_are_nodes_their_numbers_are_those_of_the_rows():
     rows = np.array([3, -1, 69, 0, 3])
     assert make_graph().node_numbers(rows).tolist() == rows.tolist()
+
+
+def test_no_random_number_is_drawn_where_all_rows_are_nodes(monkeypatch):
+    monkeypatch.setattr(module, "_MAX_NODES", 6)
+    for n in (5, 6):
+        assert choose_nodes(n, np.array([3]), None).tolist() == list(range(n))
+    chosen = choose_nodes(7, np.array([6, 3]), np.random.default_rng(0))
+    assert len(chosen) == 6
+    assert {3, 6} <= set(chosen.tolist())

@@ -3,7 +3,12 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 from hotview.semisupervised import label_transfer
-from hotview.semisupervised.label_transfer import anchor_profiles, source_weights, transfer_scores
+from hotview.semisupervised.label_transfer import (
+    anchor_profiles,
+    profile_agreement,
+    source_weights,
+    transfer_scores,
+)
 from hotview.semisupervised.propagation import (
     normalize_by_class_mass,
     normalized_adjacency,
@@ -241,3 +246,103 @@ def test_teachers_that_all_disagree_weigh_the_same():
 def test_a_teacher_without_linked_rows_has_no_weight():
     graphs, _, linked = make_pair()
     np.testing.assert_array_equal(weights([(graphs, linked), (graphs, linked[:0])]), [1, 0])
+
+
+def correlation(P, Q, linked):
+    """Of the profiles of linked rows, but those of a row to itself."""
+    n = len(linked)
+    x, y = (X[linked[:, side]] for side, X in enumerate((P, Q)))
+    others = [(i, j) for i in range(n) for j in range(n) if i != j]
+    return np.corrcoef([x[i, j] for i, j in others], [y[i, j] for i, j in others])[0, 1]
+
+
+@pytest.mark.parametrize("noise", (0.0, 0.5, 2.0))
+def test_agreement_is_the_squared_correlation_of_linked_rows(noise):
+    random = np.random.default_rng(0)
+    P = random.normal(size=(30, 8)) + 5 * np.eye(30, 8)  # rows are near to themselves
+    linked = np.stack([np.arange(8), np.arange(8)[::-1]], axis=1)
+    Q = random.normal(size=(30, 8))
+    Q[linked[:, 1]] = P[linked[:, 0]] + noise * random.normal(size=(8, 8))
+    r = correlation(P, Q, linked)
+    assert profile_agreement(P, Q, linked) == pytest.approx(r**2)
+    assert 0.1 < r**2 <= 1 + 1e-12
+    assert profile_agreement(P, -Q, linked) == 0  # a negative correlation is no agreement
+
+
+def test_agreement_does_not_depend_on_units_and_two_rows_always_agree():
+    P, Q = np.random.default_rng(0).normal(size=(2, 30, 8))
+    linked = np.repeat(np.arange(8)[:, None], 2, axis=1)
+    expected = profile_agreement(P, Q, linked)
+    assert profile_agreement(3 * P + 1, Q / 7 - 2, linked) == pytest.approx(expected)
+    assert profile_agreement(P[:, :2], Q[:, :2], linked[:2]) == 1
+    assert profile_agreement(P[:, :3], Q[:, :3], linked[:3]) < 1
+
+
+def test_weights_of_sources_are_the_formula():
+    """n / (n + 20) r² exp(−C / mean C), where C is c² for a cloud moved by c in every coordinate.
+
+    The directions are whole orthogonal bases, because the numbers of columns divide 64.
+    """
+    random = np.random.default_rng(0)
+    sources, targets, linked, raw = [], [], [], []
+    moves = np.array([0.5, 1.0, 0.8, 0.1])
+    for n, move, n_wrong in zip((4, 8, 16, 16), moves, (0, 4, 6, 8), strict=True):
+        Q = random.normal(size=(40, n))
+        Q[:n] += 4 * np.add.outer(np.arange(n) % 2, np.arange(n) % 2)  # so that rows are alike
+        pairs = np.repeat(np.arange(n)[:, None], 2, axis=1)
+        pairs[:n_wrong, 0] = np.roll(pairs[:n_wrong, 0], 1)
+        sources.append(Q + move)
+        targets.append(Q)
+        linked.append(pairs)
+        r = max(0.0, correlation(Q + move, Q, pairs))
+        raw.append(n / (n + 20) * r**2 * np.exp(-(move**2) / np.mean(moves**2)))
+    w = source_weights(sources, targets, linked, random=random)
+    assert min(raw) > 0.001
+    np.testing.assert_allclose(w, np.array(raw) / np.sum(raw), rtol=1e-10)
+
+
+# what transport and plain propagation are worth
+
+
+@pytest.mark.parametrize("n_linked", (4, 20))
+def test_the_prior_of_refinement_weighs_transport_by_agreement_and_both_by_links(
+    monkeypatch, n_linked
+):
+    """(F + 1/K)^r² (local + 1/K)^(1 − r²), to the power of n / (n + 20)."""
+    graphs, (y, _), linked = make_pair(n_linked=n_linked)
+    linked = linked.copy()
+    linked[:4, 1] = linked[[1, 2, 3, 0], 1]  # wrong links, so that profiles disagree
+    taken = {}
+    refine = label_transfer._refine
+
+    def take(S, scores, prior, frequencies, rows, linked_scores):
+        taken.update(moved=scores, prior=prior, frequencies=frequencies)
+        return refine(S, scores, prior, frequencies, rows, linked_scores)
+
+    monkeypatch.setattr(label_transfer, "_refine", take)
+    scores = soft(y)
+    run(graphs, scores, linked)
+    sharp = scores**3 / (scores**3).sum(axis=1, keepdims=True)
+    seeds = np.zeros_like(scores)
+    seeds[linked[:, 1]] = sharp[linked[:, 0]]
+    local = normalize_by_class_mass(propagate(graphs[1], seeds), np.maximum(seeds.sum(axis=0), 0.3))
+    P, Q = (anchor_profiles(S, linked[:, side]) for side, S in enumerate(graphs))
+    trust = max(0.0, correlation(P, Q, linked)) ** 2
+    assert trust < 0.9
+    pooled = (taken["moved"] + 0.25) ** trust * (local + 0.25) ** (1 - trust)
+    expected = pooled ** (n_linked / (n_linked + 20))
+    np.testing.assert_allclose(taken["prior"], expected, rtol=1e-6)
+    # Half of the frequencies are those of the source, each class with one row more.
+    counts = np.bincount(y, minlength=N_CLASSES) + 1
+    frequencies = (counts / counts.sum() + taken["moved"].mean(axis=0)) / 2
+    np.testing.assert_allclose(taken["frequencies"], frequencies)
+
+
+def test_linked_rows_keep_their_scores_but_for_the_common_balance_of_classes():
+    graphs, (y, _), linked = make_pair()
+    scores = soft(np.random.default_rng(0).permutation(y), sure=0.5)
+    F = run(graphs, scores, linked)
+    sharp = scores**3 / (scores**3).sum(axis=1, keepdims=True)
+    change = np.log(F[linked[:, 1]]) - np.log(sharp[linked[:, 0]] + 1e-6)
+    change -= change[:, :1]
+    np.testing.assert_allclose(change, np.broadcast_to(change[0], change.shape), atol=1e-9)

@@ -156,13 +156,15 @@ def test_predictors_have_the_points_and_votes_of_the_nodes():
     np.testing.assert_array_equal(model.log_prior, EQUAL)
 
 
-def test_features_of_all_members_are_beside_the_components_in_points_and_in_rows():
+@pytest.mark.parametrize("n", (1, 2, 3))
+def test_features_of_all_members_are_beside_the_components_in_points_and_in_rows(n):
     Xs, y = make_views()
     members = [(lambda P: P[:, :1] ** 2, 2.0), (lambda P: P[:, 1:2] ** 3, 5.0)]
+    members = [*members, (lambda P: P[:, :1] * P[:, 1:2], 0.5)][:n]
     model, graphs, _ = fit(make_labels(y), Xs, members)
     for s in (0, 1):
         parts = [f(graphs[s].points) for f, _ in members]  # divided by the scales already
-        expected = np.hstack([graphs[s].points, *(F / np.sqrt(2) for F in parts)])
+        expected = np.hstack([graphs[s].points, *(F / np.sqrt(n) for F in parts)])
         np.testing.assert_allclose(model.knn[s].points, expected, rtol=1e-5)
         features = np.hstack([F * scale for F, (_, scale) in zip(parts, members, strict=True)])
         found = model.knn[s].coordinates.project(

@@ -8,9 +8,10 @@ from sklearn.decomposition import PCA
 
 from hotview.semisupervised import graph as graph_module
 from hotview.semisupervised import pseudo_labels as module
-from hotview.semisupervised.class_prior import shift_prior
+from hotview.semisupervised.class_prior import share_evidence, shift_prior
 from hotview.semisupervised.graph import build_graph
 from hotview.semisupervised.knn import FLOOR
+from hotview.semisupervised.label_transfer import anchor_profiles, profile_agreement
 from hotview.semisupervised.pseudo_labels import (
     NodeScores,
     ViewLabels,
@@ -371,6 +372,88 @@ def test_the_generator_decides_the_transfer():
     labels = label(targets, [np.arange(20, 80), NOTHING])
     first, again = (run(tables, labels, seed=0)[1].votes for _ in range(2))
     np.testing.assert_array_equal(first, again)
+
+
+@pytest.mark.parametrize(
+    ("q", "expected"),
+    (
+        ([1.0, 0.0, 0.0], 1.0),
+        ([1 / 3, 1 / 3, 1 / 3], 0.0),
+        ([0.5, 0.5, 0.0], 1 - np.log(2) / np.log(3)),
+    ),
+)
+def test_certainty_is_what_is_left_of_the_entropy(q, expected):
+    assert module._certainty(np.array([q]))[0] == pytest.approx(expected, abs=1e-12)
+
+
+def test_class_probabilities_that_know_nothing_teach_nothing():
+    tables, targets = make_tables()
+    labels = label(targets, [np.arange(20, 70), NOTHING])
+    graph = make_graphs(tables, labels)[0]
+    alone = module._score_view(graph, labels, 0, NOTHING, np.empty((0, 3)))
+    rows = np.flatnonzero(labels.codes[0][graph.nodes] < 0)[:10]
+    equal = module._score_view(graph, labels, 0, rows, np.full((10, 3), 1 / 3))
+    sure = module._score_view(graph, labels, 0, rows, np.eye(3)[np.zeros(10, int)])
+    np.testing.assert_allclose(equal.propagated, alone.propagated, atol=1e-5)
+    np.testing.assert_allclose(equal.scores[:, 1], alone.scores[:, 1], atol=0.1)
+    for one, other in ((sure.propagated, alone.propagated), (sure.scores, alone.scores)):
+        assert np.abs(one - other).max() > 0.1
+
+
+def test_half_of_what_is_known_is_propagated_with_half_the_mass():
+    """Seeds are class probabilities times their certainty, and labels."""
+    tables, targets = make_tables()
+    labels = label(targets, [np.arange(20, 70), NOTHING])
+    graph = make_graphs(tables, labels)[0]
+    of_nodes = labels.codes[0][graph.nodes]
+    rows, q = np.flatnonzero(of_nodes < 0)[:4], np.array([[0.8, 0.15, 0.05]] * 4)
+    seeds = np.eye(4)[of_nodes][:, :3]
+    seeds[rows] = q * (1 + (q * np.log(q)).sum(axis=1, keepdims=True) / np.log(3))
+    n = len(seeds)
+    F = np.linalg.inv(np.eye(n) - 0.95 * graph.adjacency.toarray()) @ seeds / seeds.sum(axis=0)
+    found = module._score_view(graph, labels, 0, rows, q)
+    np.testing.assert_allclose(found.propagated, F / F.sum(axis=1, keepdims=True), atol=1e-4)
+
+
+@pytest.mark.parametrize("n_linked", (12, 40))
+@pytest.mark.parametrize("trust", (0.0, 0.6, 1.0))
+def test_transport_weighs_by_trust_and_by_how_few_rows_are_linked(monkeypatch, n_linked, trust):
+    """w = 0.25 + 0.65 · trust · min(1, 40 / (20 + n)), beside 3 · propagation + 0.5 · ridge."""
+    tables, targets = make_tables(sizes=(80, 80), n_linked=40)
+    prior = (0.5, 0.3, 0.2)
+    labels = label(targets, [np.arange(40, 80), NOTHING], n_linked=n_linked, prior=prior)
+    graphs = make_graphs(tables, labels)
+    random = np.random.default_rng(0)
+    moved = random.dirichlet(np.ones(3), size=80)
+    monkeypatch.setattr(module, "_transport", lambda *_: (moved, trust))
+    rows, q = np.arange(n_linked), random.dirichlet(np.ones(3), size=n_linked)
+    found = module._transfer(graphs, labels, [None, None], 1, rows, q, random)
+    local = module._score_view(graphs[1], labels, 1, rows, q).scores
+    w = 0.25 + 0.65 * trust * min(1.0, 40 / (20 + n_linked))
+    pooled = w * (np.log(moved + FLOOR) - np.log(prior))
+    pooled += (1 - w) * (3 * local[:, 0] + 0.5 * local[:, 1])
+    np.testing.assert_allclose(found.propagated, softmax(pooled, axis=1), rtol=1e-8)
+
+
+@pytest.mark.parametrize("classes", ((0, 1, 2), (0, 1)))
+def test_trust_in_transport_is_agreement_less_where_linked_rows_have_another_mix(classes):
+    """min(1, r² / 0.3) (1 − λ), λ the share of the difference in classes that is not chance."""
+    tables, targets = make_tables(sizes=(150, 150), n_linked=60, gap=5.0)
+    labels = label(targets, [np.arange(60, 150), NOTHING], n_linked=60)
+    labels.links[:] = np.where(np.isin(targets[0][:60], classes)[:, None], labels.links, -1)
+    graphs = make_graphs(tables, labels)
+    weights = np.array([[1.0, 0.5]] * 2)
+    found = score_nodes(graphs, labels)
+    logits = [module._logits(x, w) for x, w in zip(found, weights, strict=True)]
+    _, trust = module._transport(graphs, labels, logits, 1, np.random.default_rng(0))
+    pairs = linked_nodes(*graphs, labels.pairs(0, 1))
+    P, Q = (anchor_profiles(g.adjacency, pairs[:, i]) for i, g in enumerate(graphs))
+    agreement = min(1.0, profile_agreement(P, Q, pairs) / 0.3)
+    posterior = softmax(logits[0] + labels.log_prior[0], axis=1)
+    shift = share_evidence(posterior[pairs[:, 0]].sum(axis=0), posterior.mean(axis=0))
+    assert trust == pytest.approx(agreement * (1 - shift))
+    assert agreement > 0.1
+    assert (shift > 0.3) == (classes == (0, 1))
 
 
 # prior probabilities of views without labels

@@ -231,6 +231,31 @@ def test_weights_are_the_minimum_that_scipy_finds_without_a_gradient():
     np.testing.assert_allclose(found, np.exp(other.x), rtol=1e-3)
 
 
+@pytest.mark.parametrize("power", (0.5, 0.0))
+def test_the_power_is_the_minimum_as_well_and_0_stays_0(power):
+    random = np.random.default_rng(0)
+    scores, target = random.normal(size=(40, 3, 3)), random.integers(3, size=40)
+    scores[np.arange(40), :, target] += 1.0
+    start, number = np.array([1.0, 0.8, 0.5]), random.integers(1, 4, size=40) * 1.0
+    more = {"number": number, "row_weight": random.random(40)}
+    offset = np.zeros((40, 3))
+    w, found = module._minimize(scores, target, offset, start, power, 0.3, **more)
+    x0 = np.r_[np.log(start), power]
+
+    def loss(x):
+        x = x if power > 0 else np.r_[x[:-1], 0.0]
+        return slow_loss(x, scores, target, offset, x0, 0.3, **more)
+
+    options = {"xatol": 1e-6, "fatol": 1e-9, "maxiter": 2000, "maxfev": 2000}
+    best = minimize(loss, x0, method="Nelder-Mead", options=options).x
+    np.testing.assert_allclose(w, np.exp(best[:-1]), rtol=1e-3)
+    if power == 0:
+        assert found == 0
+    else:
+        assert found == pytest.approx(best[-1], abs=1e-3)
+        assert abs(found - power) > 0.01
+
+
 def test_without_any_row_weights_are_those_of_the_prior():
     prior = PriorWeights()
     log_prior = np.log(np.full((4, 2), 0.5))
@@ -411,3 +436,8 @@ def test_weights_that_cannot_be_are_refused(field, bad):
         return
     with pytest.raises(ValueError, match="super learner cannot be"):
         learner.check(3, 4)
+
+
+def test_the_largest_weights_that_can_be_are_accepted():
+    largest = {"predictors": ((1e6,) * 3,) * 3, "log_prior": ((-1e6,) * 4,) * 3, "power": 16.0}
+    make_learner(**largest, complete=(1e6,) * 4, partial=(0.0,) * 4).check(3, 4)
