@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SETUP := pyproject.toml constraints.txt src/hotview/__init__.py
 
-.PHONY: demo test test-lowest test-federated test-distributed fuzz lint format bench bench-gpu bench-check bench-tables paper docs docs-serve wheel clean
+.PHONY: demo test test-lowest test-federated test-distributed fuzz mutants lint format bench bench-gpu bench-check bench-tables paper docs docs-serve wheel clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/hotview demo --force
@@ -32,6 +32,10 @@ test-distributed: $(VENV)/.test-ready
 # Damaged and hostile files, messages and inputs: a minute, or as long as ARGS="--minutes 600" says.
 fuzz: $(VENV)/.test-ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m fuzz $(ARGS)
+
+# Errors put into copies of the source, one at a time, which the tests must notice: ten minutes.
+mutants: $(VENV)/.test-ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m fuzz.mutation_run $(ARGS)
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check

@@ -337,6 +337,24 @@ def fuzz(record: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def mutants(record: dict[str, Any]) -> str:
+    """Mutants by folder, and those that no test notices, with the reason."""
+    counts = Counter(mutant["module"].split("/")[0] for mutant in record["mutants"])
+    survivors = [mutant for mutant in record["mutants"] if mutant["survived"]]
+    by_folder = Counter(mutant["module"].split("/")[0] for mutant in survivors)
+    lines = ["| folder | mutants | killed |", "|---|--:|--:|"]
+    for folder, n in counts.items():
+        lines.append(f"| `{folder}` | {n} | {n - by_folder[folder]} |")
+    share = f"{record['n_killed']} ({100 * record['share_killed']:.1f} %)"
+    lines += [f"| all | {record['n_mutants']} | {share} |", ""]
+    lines += ["| survivor | change | why no test notices it |", "|---|---|---|"]
+    for mutant in survivors:
+        change = " → ".join(f"`{text.strip()}`" for text in mutant["mutation"].split(" → "))
+        where = f"`{mutant['module']}`, {mutant['function'] or 'constants'}"
+        lines.append(f"| {where} | {change} | {mutant['why']} |")
+    return "\n".join(lines)
+
+
 #: table → file, and what makes it
 TABLES = {
     "default": ("default/accuracy.jsonl", default),
@@ -351,6 +369,7 @@ TABLES = {
     "replicas": ("bench/replicas.json", replicas),
     "runs": ("paper/runs.jsonl", runs),
     "fuzz": ("fuzz.json", fuzz),
+    "mutants": ("mutants.json", mutants),
     **situation_tables.TABLES,
     **similarity_tables.TABLES,
     **trust_tables.TABLES,

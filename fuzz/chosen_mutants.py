@@ -1,0 +1,138 @@
+"""Mutants chosen by hand: module, function, text, and what replaces it.
+
+Errors that a person could make and that no exchange of an operator makes, those that once passed
+all tests among them.
+"""
+
+from __future__ import annotations
+
+__all__ = ["CHOSEN"]
+
+CHOSEN: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "semisupervised/label_transfer.py",
+        "transfer_scores",
+        "        profile_agreement(P, Q, linked),\n",
+        "        1.0,\n",
+    ),
+    (
+        "semisupervised/label_transfer.py",
+        "transfer_scores",
+        "        len(linked) / (len(linked) + _HALF_TRUST),\n",
+        "        1.0,\n",
+    ),
+    (
+        "semisupervised/label_transfer.py",
+        "profile_agreement",
+        "max(0.0, float(r)) ** 2",
+        "max(0.0, float(r))",
+    ),
+    (
+        "semisupervised/label_transfer.py",
+        "source_weights",
+        "* agreement * np.exp(-cost / max(cost.mean(), _TINY))",
+        "* agreement",
+    ),
+    (
+        "semisupervised/label_transfer.py",
+        "_refine",
+        "        scores[rows] = linked_scores\n",
+        "",
+    ),
+    (
+        "semisupervised/fusion.py",
+        "_fit_weights",
+        "np.exp(x[:-1]), float(x[-1])",
+        "np.exp(x[:-1]), power",
+    ),
+    (
+        "semisupervised/fusion.py",
+        "LogOpinionPool.combine",
+        ".clamp_min(1) ** self.power",
+        ".clamp_min(1) ** 0.7",
+    ),
+    (
+        "semisupervised/super_learner.py",
+        "_minimize",
+        "np.exp(x[:-1]), float(x[-1])",
+        "np.exp(x[:-1]), power",
+    ),
+    (
+        "semisupervised/super_learner.py",
+        "SuperLearner.weigh_views",
+        "number**-self.power",
+        "number**-0.5",
+    ),
+    (
+        "semisupervised/super_learner.py",
+        "_fit_predictors",
+        "return np.zeros_like(w)",
+        "return w",
+    ),
+    (
+        "semisupervised/pseudo_labels.py",
+        "_transport",
+        "agreement * (1 - shift)",
+        "agreement",
+    ),
+    (
+        "semisupervised/pseudo_labels.py",
+        "_transfer",
+        "    trust *= min(1.0, 2 * _HALF_LINKS / (_HALF_LINKS + len(rows)))\n",
+        "",
+    ),
+    (
+        "semisupervised/pseudo_labels.py",
+        "_transfer",
+        "moved, trust = _transport(graphs, labels, logits, t, random)",
+        "moved, trust = _transport(graphs, labels, logits, t, random)[0], 1.0",
+    ),
+    (
+        "semisupervised/pseudo_labels.py",
+        "label_nodes",
+        "np.where(left_out[:, None], -1, labels.links)",
+        "labels.links",
+    ),
+    (
+        "semisupervised/pseudo_labels.py",
+        "_score_view",
+        "certainty = _certainty(q)",
+        "certainty = np.ones(len(q))",
+    ),
+    (
+        "semisupervised/class_prior.py",
+        "shift_prior",
+        "_move_shares(posterior.sum(axis=0), population)",
+        "posterior.mean(axis=0)",
+    ),
+    (
+        "semisupervised/propagation.py",
+        "propagate",
+        "Q = P - damping * multiply(P)",
+        "Q = P - multiply(P)",
+    ),
+    (
+        "losses/hierarchical.py",
+        "_Hierarchical.weights",
+        "self.plan = self.planner.solve(mean,",
+        "self.plan = self.planner.solve(C,",
+    ),
+    (
+        "losses/hierarchical.py",
+        "Planner.solve",
+        "sinkhorn(C, mask=mask, **settings)",
+        "sinkhorn(C, **settings)",
+    ),
+    (
+        "losses/sliced.py",
+        "SlicedCoupling.forward",
+        "fixed = C.detach()",
+        "fixed = C",
+    ),
+    (
+        "losses/orthogonality.py",
+        "orthogonality",
+        "(M - eye).square()",
+        "M.square()",
+    ),
+)
