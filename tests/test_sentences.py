@@ -21,6 +21,7 @@ OTHERS = {
     "larger",
     "memory",
     "model-files",
+    "mutants",
     "paper-training",
     "precision",
     "predict",
