@@ -63,3 +63,13 @@ def test_the_two_commands_are_shown_and_exist():
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     assert "make demo" in README
     assert "make test" in README
+
+
+def test_no_marker_begins_a_line_of_a_paragraph():
+    # Markdown would end the paragraph there.
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        found = re.findall(r"^\s*<!--(?:=| sentence:[\w-]+ -->.).*", page.read_text(), re.MULTILINE)
+        found = [
+            line for line in found if not line.startswith("<!-- sentence") or line[-3:] != "-->"
+        ]
+        assert not found, f"{page.name}: {found[0]}"
