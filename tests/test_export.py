@@ -137,6 +137,7 @@ def test_names_that_mean_something_else_in_onnx_are_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.filterwarnings("ignore:Rows of different views may not be comparable:UserWarning")
 @pytest.mark.parametrize("part", ("features", "common"))
 def test_encoders_are_the_estimators(tmp_path, part):
     model = hv.MultiViewEncoder(**SMALL, n_estimators=2, device="cpu").fit(UNALIGNED)

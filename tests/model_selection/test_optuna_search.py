@@ -111,6 +111,7 @@ class PressingKeys:
             signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.filterwarnings("ignore:Columns alone tell the class:UserWarning")
 def test_ctrl_c_keeps_what_was_found(make_views, small):
     views, y = make_views()
     model = small(max_epochs=3, callbacks=(press := [PressingKeys(when=14)]))

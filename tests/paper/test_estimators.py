@@ -41,7 +41,8 @@ def test_robust_settings_are_the_estimators_own(task, kind):
     model = make_estimator(cell(task, "no coupling", "robust"), 0)
     assert type(model) is kind
     plain = PLAIN if task == "semi-supervised" else {}
-    expected = kind("none", "none", preprocessing="standardize", **plain).get_params()
+    own = {"preprocessing": "standardize", "alignment_weight": 0.0}
+    expected = kind("none", "none", **own, **plain).get_params()
     given = model.get_params()
     assert all(given[name] == expected[name] for name in expected if name not in VARIED)
 

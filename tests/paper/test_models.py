@@ -121,6 +121,7 @@ def sinkhorn_by_hand(C, beta, n_iter):
     return np.exp(f[:, None] + K + g)
 
 
+@pytest.mark.filterwarnings("ignore:Rows of different views may not be comparable:UserWarning")
 def test_the_objective_is_that_of_the_paper():
     # Many directions, or the paper's three would decide; and a step that moves nothing.
     how = {**PLAIN, **SETTINGS, **SMALL, "max_epochs": 1, "alignment_weight": 0.0}

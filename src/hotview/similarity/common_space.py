@@ -42,7 +42,7 @@ class CommonSpace:
     >>> from hotview.similarity import CommonSpace, measure_common_space
     >>> Z = np.random.default_rng(0).normal(size=(60, 2))
     >>> found = measure_common_space([Z[:9], Z[:9]], [Z, Z])
-    >>> isinstance(found, CommonSpace), found.foscttm[0, 1], found.is_comparable
+    >>> isinstance(found, CommonSpace), float(found.foscttm[0, 1]), found.is_comparable
     (True, 0.0, True)
     """
 

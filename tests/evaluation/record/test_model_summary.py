@@ -10,7 +10,7 @@ from hotview.evaluation.record.model_summary import (
     summarize_ranks,
     summarize_similarity,
 )
-from hotview.similarity.sentences import describe_similarity
+from hotview.similarity.sentences import describe_common_space, describe_similarity
 from hotview.training.trainer import History
 
 SMALL = {"max_epochs": 2, "verbose": False, "random_state": 0}
@@ -48,7 +48,9 @@ def test_the_similarity_is_the_estimators(classifier):
     np.testing.assert_array_equal(found.within, ours.within_classes.value)
     groups = None if ours.groups is None else ours.groups.tolist()
     assert (found.groups, found.stability) == (groups, ours.stability)
-    assert describe_views(classifier) == describe_similarity(ours, classifier.view_names_)
+    names, nearness = classifier.view_names_, classifier.common_space_
+    sentences = [*describe_similarity(ours, names), describe_common_space(nearness, names)]
+    assert describe_views(classifier) == sentences
 
 
 def test_without_linked_rows_shapes_are_described(encoder, train):
