@@ -22,13 +22,11 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from default_accuracy import load  # sets the number of threads, before numpy
 from joblib import Parallel, delayed
-from unlabeled_view import CASES
+from unlabeled_view import CASES, draw  # sets the number of threads, before numpy
 
 from hotview import MultiViewClassifier
 from hotview._files import atomic_write
-from hotview.datasets import split_rows
 from hotview.semisupervised import label_transfer, pseudo_labels
 
 OUT = Path(__file__).parent.parent / "results" / "default" / "transport_parts.jsonl"
@@ -65,25 +63,14 @@ def variant(name: str) -> Iterator[None]:
 def run(name: str, having: tuple[str, ...], B: str, n: int, trial: int, data: Any) -> dict:
     """All variants on one split."""
     warnings.simplefilter("ignore")
-    views, y = load(name, data)
-    split = split_rows(len(y), random_state=trial)
-    first, second = np.array_split(split.train, 2)
-    n_labeled = len(split.labeled)
-    linked = first[n_labeled : n_labeled + n]
-    rest = np.concatenate([first[:n_labeled], first[n_labeled + n :]])
-    classes = np.full(len(rest), -1)
-    classes[:n_labeled] = y[rest[:n_labeled]]
-    test, truth = {B: views[B][split.test]}, y[split.test]
+    case = draw(name, having, B, n, trial, data)
     found = {"dataset": name, "from": "+".join(having), "to": B, "linked": n, "trial": trial}
     for method in VARIANTS:
         with variant(method):
             model = MultiViewClassifier(random_state=trial, device="cpu", verbose=False).fit(
-                {v: views[v][linked] for v in (*having, B)},
-                np.full(n, -1),
-                unaligned={**{v: views[v][rest] for v in having}, B: views[B][second]},
-                unaligned_y=dict.fromkeys(having, classes),
+                **case.arguments()
             )
-        found[method] = round(float((model.predict(test) == truth).mean()), 6)
+        found[method] = round(float((model.predict(case.test) == case.truth).mean()), 6)
     return found
 
 

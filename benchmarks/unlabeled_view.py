@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,34 @@ CASES = (
 )
 
 
-def run(name: str, having: tuple[str, ...], B: str, n: int, trial: int, data: Any) -> dict:
-    """All methods on one split."""
-    warnings.simplefilter("ignore")
+@dataclass
+class Case:
+    """One split: A's rows (`rest`, with `classes`), linked ones, B's (`second`), and test rows."""
+
+    views: dict[str, Any]
+    having: tuple[str, ...]
+    B: str
+    linked: Any
+    rest: Any
+    classes: Any
+    second: Any
+    test: dict[str, Any]
+    truth: Any
+
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of a classifier's `fit`."""
+        views, having, B = self.views, self.having, self.B
+        own = {v: views[v][self.rest] for v in having}
+        return {
+            "Xs": {v: views[v][self.linked] for v in (*having, B)},
+            "y": np.full(len(self.linked), -1),
+            "unaligned": {**own, B: views[B][self.second]},
+            "unaligned_y": dict.fromkeys(having, self.classes),
+        }
+
+
+def draw(name: str, having: tuple[str, ...], B: str, n: int, trial: int, data: Any) -> Case:
+    """The rows of one split."""
     views, y = load(name, data)
     split = split_rows(len(y), random_state=trial)
     first, second = np.array_split(split.train, 2)
@@ -51,17 +77,23 @@ def run(name: str, having: tuple[str, ...], B: str, n: int, trial: int, data: An
     classes = np.full(len(rest), -1)
     classes[:n_labeled] = y[rest[:n_labeled]]
     test, truth = {B: views[B][split.test]}, y[split.test]
+    return Case(views, having, B, linked, rest, classes, second, test, truth)
+
+
+def run(name: str, having: tuple[str, ...], B: str, n: int, trial: int, data: Any) -> dict:
+    """All methods on one split."""
+    warnings.simplefilter("ignore")
+    case = draw(name, having, B, n, trial, data)
+    views, linked, rest, classes = case.views, case.linked, case.rest, case.classes
+    test, truth = case.test, case.truth
     found = {"dataset": name, "from": "+".join(having), "to": B, "linked": n, "trial": trial}
     told = _propagate(views, having, rest, classes, linked)
     found["covered"] = float(np.isin(truth, told).mean())
-    simple = _propagated(views[B], linked, second, told, test[B], B)
+    simple = _propagated(views[B], linked, case.second, told, test[B], B)
     found["label propagation"] = round(float((simple == truth).mean()), 6)
     for method, options in {"plain network": PARTS["plain network"], "default": {}}.items():
         model = MultiViewClassifier(random_state=trial, device="cpu", verbose=False, **options).fit(
-            {v: views[v][linked] for v in (*having, B)},
-            np.full(n, -1),
-            unaligned={**{v: views[v][rest] for v in having}, B: views[B][second]},
-            unaligned_y=dict.fromkeys(having, classes),
+            **case.arguments()
         )
         P = model.predict_proba(test)
         found[method] = round(float((model.classes_[P.argmax(axis=1)] == truth).mean()), 6)
