@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from fuzz.chosen_mutants import CHOSEN
 from fuzz.equivalent_mutants import EQUIVALENT
 from fuzz.mutants import find_mutants, sample_mutants
@@ -66,8 +68,8 @@ def test_texts_messages_annotations_and_sizes_of_blocks_are_not_changed():
 
 
 def test_every_mutant_of_the_package_can_be_parsed_and_differs_from_the_source():
-    mutants = sample_mutants(PACKAGE, 10, seed=1)
-    assert len({mutant.name for mutant in mutants}) == len(mutants) > 200
+    mutants = sample_mutants(PACKAGE, 2, seed=1)
+    assert len({mutant.name for mutant in mutants}) == len(mutants) > 50
     for mutant in mutants:
         source = (PACKAGE / mutant.module).read_bytes()
         changed = mutant.apply(source)
@@ -90,6 +92,7 @@ def test_a_change_of_one_function_leaves_the_mutants_of_others(tmp_path):
     assert len(before) == 2
 
 
+@pytest.mark.slow
 def test_a_mutant_is_killed_in_a_copy(tmp_path):
     before = {path: path.read_bytes() for path in PACKAGE.rglob("*.py")}
     out = tmp_path / "mutants.json"

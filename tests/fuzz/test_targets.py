@@ -6,8 +6,12 @@ import torch
 from fuzz.campaign import run_campaign
 from fuzz.targets import TARGETS
 
+SLOW = {"server-messages", "client-messages", "federated-files", "killed-fits"}  # seconds each
 
-@pytest.mark.parametrize("name", TARGETS)
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=pytest.mark.slow) if x in SLOW else x for x in TARGETS]
+)
 def test_the_first_cases_of_every_target_find_nothing(name, tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.CRITICAL)
     threads = torch.get_num_threads()
