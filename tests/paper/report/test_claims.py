@@ -1,0 +1,336 @@
+import math
+
+import numpy as np
+import pytest
+
+from paper.markdown import number, signed
+from paper.report.claims.contrasts import (
+    CONTRASTS,
+    contrast_claim,
+    relaxation_claim,
+)
+from paper.report.claims.distances import bound_claim, cost_claim, exact_claim
+from paper.report.claims.listing import (
+    claims_part,
+    list_claims,
+    overview,
+    written_claim,
+)
+from paper.report.claims.losses import LOSSES, equal_loss_claim, loss_claim
+from paper.report.claims.robustness import (
+    BEST,
+    ROBUST,
+    Lead,
+    Spread,
+    best_claim,
+    robustness_claim,
+)
+from paper.report.claims.verdicts import (
+    ADDS,
+    HARMLESS,
+    VERDICTS,
+    Claim,
+    Finding,
+    is_the_papers,
+)
+from paper.report.results import Results
+from paper.statistics import Difference
+
+TITLES = {contrast.title: contrast for contrast in CONTRASTS}
+HOT = ("HOT (10)", "HOT (11)", "HOT (10) + AE", "HOT (11) + AE")
+
+
+def verdicts(claim, data="Handwritten"):
+    return {f.how: f.verdict for f in claim.findings if f.data == data}
+
+
+def test_numbers_are_scipys(results, scores, interval_of):
+    claim = contrast_claim(results, TITLES["HOT is better than SW, unsupervised"])
+    (finding,) = (f for f in claim.findings if (f.data, f.how) == ("MSRC-v1", "robust settings"))
+    where = {"dataset": "msrc", "settings": "robust"}
+    hot, sw = (
+        np.mean([scores("table3", method=f"{kind} {row}", **where) for row in rows], axis=0)
+        for kind, rows in (
+            ("HOT", ("(10)", "(11)", "(10) + AE", "(11) + AE")),
+            ("SW", ("(8)", "(9)", "(8) + AE", "(9) + AE")),
+        )
+    )
+    low, high = interval_of(hot, sw)
+    assert signed(np.mean(hot - sw), 2) in finding.number
+    assert f"[{signed(low, 2)}, {signed(high, 2)}]" in finding.number
+
+
+@pytest.mark.parametrize(
+    ("ours", "here", "elsewhere"),
+    (
+        ([95, 96, 97, 98, 99], "holds", "holds"),
+        ([85, 86, 87, 88, 89], "does not hold", "not on our data"),
+        ([95, 82, 97, 84, 92], "cannot be told", "cannot be told"),
+    ),
+)
+def test_verdicts_each_way(summaries, change, read, ours, here, elsewhere):
+    change(summaries["table2"], [90, 91, 92, 93, 94])
+    for method in HOT:
+        change(summaries["table2"], ours, method=method)
+    results = read(summaries)
+    for title in ("HOT is better than SW", "HOT is better than no coupling"):
+        claim = contrast_claim(results, TITLES[f"{title}, semi-supervised"])
+        assert set(verdicts(claim).values()) == {here}
+        assert set(verdicts(claim, "Caltech20 (re-extracted)").values()) == {elsewhere}
+
+
+def test_sw_as_good_as_cca_needs_no_gain(summaries, change, read):
+    change(summaries["table2"], [90, 91, 92, 93, 94])
+    contrast = TITLES["SW without alignment is as good as CCA with it, semi-supervised"]
+    assert set(verdicts(contrast_claim(read(summaries), contrast)).values()) == {"holds"}
+
+
+def test_two_tasks_are_compared_across_tables(summaries, change, read):
+    change(summaries["table2"], [90, 91, 92, 93, 94])
+    change(summaries["table3"], [70, 72, 71, 73, 74])
+    contrast = TITLES["CCA loses without labels in the objective"]
+    assert set(verdicts(contrast_claim(read(summaries), contrast)).values()) == {"holds"}
+    del summaries["table3"]
+    assert contrast_claim(read(summaries), contrast).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("exact", "verdict"),
+    (([90.1, 91, 92, 93, 94], "holds"), ([97, 98, 99, 99, 99], "does not hold")),
+)
+def test_relaxing_does_no_harm_or_does(summaries, change, read, exact, verdict):
+    claims = summaries["claims"]
+    change(claims, [90, 91, 92, 93, 94])
+    change(claims, exact, overrides={"coupling__orthogonality_weight": "inf"})
+    found = verdicts(relaxation_claim(read(summaries)))
+    assert set(found.values()) == {verdict}
+    assert len(found) == 8  # two methods, two tasks, two settings
+
+
+USUAL = [90, 91, 92, 93, 94]
+
+
+@pytest.mark.parametrize(
+    ("without", "verdict"), (([70, 72, 71, 73, 74], "holds"), (USUAL, "does not hold"))
+)
+def test_mor_is_missed_or_not(summaries, change, read, without, verdict):
+    change(summaries["table4"], USUAL)
+    change(summaries["table4"], without, without="mor", dataset="handwritten")
+    claim = loss_claim(read(summaries), LOSSES[0])
+    assert [f.how for f in claim.findings] == [
+        "HOT (11), the paper's settings",
+        "HOT (11), robust settings",
+        "PCA + logistic regression",
+    ]
+    assert {f.verdict for f in claim.findings} == {verdict}
+
+
+def test_on_other_data_a_claim_is_only_not_seen(summaries, change, read):
+    change(summaries["table4"], USUAL)
+    claim = loss_claim(read(summaries), LOSSES[1])
+    assert {f.verdict for f in claim.findings} == {"not on our data"}
+
+
+def test_pix_fac_and_kar_alike_or_not(summaries, change, read):
+    change(summaries["table4"], USUAL)
+    claim = equal_loss_claim(read(summaries))
+    assert {f.verdict for f in claim.findings} == {"holds"}
+    change(summaries["table4"], [70, 72, 71, 73, 74], without="kar")
+    claim = equal_loss_claim(read(summaries))
+    assert {f.verdict for f in claim.findings} == {"does not hold"}
+
+
+def by_way(claim):
+    return {f.how: f for f in claim.findings}
+
+
+def test_rules_each_way():
+    assert ROBUST.decide(Spread(1.0, 2.0)) is True
+    assert ROBUST.decide(Spread(2.1, 2.0)) is False
+    assert ROBUST.decide(Spread(2.1, math.nan)) is None
+    assert BEST.decide(Lead(5, Difference(1.0, 0.1, 1.9, 20))) is True
+    assert BEST.decide(Lead(5, Difference(-1.0, -1.9, -0.1, 20))) is False
+    assert BEST.decide(Lead(5, Difference(1.0, -0.1, 1.9, 20))) is None
+
+
+def test_spreads_are_numpys(results, scores):
+    found = by_way(robustness_claim(results))["references K, the paper's settings"]
+    where = {"dataset": "handwritten", "settings": "paper"}
+    usual = scores("figure3", **where)
+    means = [np.mean(usual)]
+    means += [
+        np.mean(scores("figure3", overrides={"coupling__n_references": k}, **where))
+        for k in (1, 2, 4, 5, 6)
+    ]
+    assert found.number.startswith(number(np.ptp(means)))
+    assert found.number.endswith(f"std {number(np.std(usual, ddof=1))}")
+
+
+def test_a_parameter_that_matters(summaries, change, read):
+    change(summaries["figure3"], [85, 90, 95, 85, 95])
+    change(summaries["figure3"], [50, 51, 52, 53, 54], overrides={"batch_size": 50})
+    found = by_way(robustness_claim(read(summaries)))
+    assert found["batch size, the paper's settings"].verdict == "does not hold"
+    assert found["projections M, the paper's settings"].verdict == "holds"
+
+
+def test_the_best_value(summaries, change, read):
+    change(summaries["figure3"], [85, 86, 87, 88, 89])
+    change(summaries["figure3"], [95, 97, 96, 98, 99], overrides={"coupling__n_references": 5})
+    found = by_way(best_claim(read(summaries)))["references K, robust settings"]
+    assert found.verdict == "does not hold"
+    assert found.number.endswith(" to 5")
+    change(summaries["figure3"], [75, 77, 76, 78, 79], overrides={"coupling__n_references": 5})
+    equal = by_way(best_claim(read(summaries)))["references K, robust settings"]
+    assert equal.verdict == "cannot be told"
+
+
+def interval(low, high):
+    return Difference((low + high) / 2, low, high, 20)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "holds"),
+    (
+        (0.1, 3.0, True),
+        (0.01, 0.2, True),  # little, but more than nothing
+        (-1.0, 0.4, False),  # at best too little to matter
+        (-3.0, -1.0, False),
+        (-0.1, 0.6, None),
+        (-math.inf, math.inf, None),
+    ),
+)
+def test_adds(low, high, holds):
+    assert ADDS.decide(interval(low, high)) is holds
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "holds"),
+    (
+        (0.1, 3.0, True),
+        (-0.4, 0.4, True),
+        (-0.4, -0.1, True),  # harm, but too little to matter
+        (-2.0, -0.1, False),
+        (-0.6, 0.1, None),
+        (-math.inf, math.inf, None),
+    ),
+)
+def test_harmless(low, high, holds):
+    assert HARMLESS.decide(interval(low, high)) is holds
+
+
+def test_verdicts():
+    assert [Finding("", "", "", holds).verdict for holds in (True, False, None)] == [
+        VERDICTS[0],
+        VERDICTS[1],
+        VERDICTS[3],
+    ]
+    assert [Finding("", "", "", holds, own=False).verdict for holds in (True, False, None)] == [
+        VERDICTS[0],
+        VERDICTS[2],
+        VERDICTS[3],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "label", "own"),
+    (
+        ("handwritten", "Handwritten", True),
+        ("caltech7", "Caltech7", True),
+        ("caltech7", "Caltech7 (re-extracted)", False),
+        ("caltech20", "Caltech20 (not the published file)", False),
+        ("msrc", "MSRC-v1", False),
+        ("synthetic", "Synthetic", False),
+    ),
+)
+def test_whose_data(dataset, label, own):
+    assert is_the_papers(dataset, {"label": label}) is own
+
+
+def claim(*findings):
+    return Claim("A claim", "It is so.", "how much", "holds if much", findings, "table2")
+
+
+def test_every_claim_has_words_a_rule_and_a_number(results):
+    for found in list_claims(results):
+        for words in (found.title, found.quote, found.measured, found.rule):
+            assert words
+        assert "holds" in found.rule
+        assert all(f.number and f.verdict in VERDICTS for f in found.findings)
+
+
+def test_what_was_not_run_says_how_to():
+    text = claims_part(list_claims(Results({}))).text
+    assert "Not run; `python -m paper run table2` runs it." in text
+    assert "Not run; `python benchmarks/ground_distances.py` runs it." in text
+
+
+def test_a_claim_shows_its_rule_beside_the_verdicts():
+    text = written_claim(claim(Finding("Handwritten", "HOT (11)", "+1", None)))
+    assert "*Measured*: how much. *Rule*: holds if much." in text
+    assert text.endswith("| Handwritten | HOT (11) | +1 | **cannot be told** |")
+
+
+def test_the_overview_counts():
+    found = claim(
+        Finding("Handwritten", "a", "", True),
+        Finding("Handwritten", "b", "", True),
+        Finding("MSRC-v1", "a", "", True, own=False),
+        Finding("MSRC-v1", "b", "", False, own=False),
+        Finding("Caltech7", "b", "", None),
+    )
+    assert (
+        overview([found]).splitlines()[-1]
+        == "| [A claim](#a-claim) | 3 | 0 | 1 | 1 | Handwritten |"
+    )
+    assert overview([claim()]).splitlines()[-1].endswith("| – | – | – | – | not run |")
+
+
+MS = {"sliced_3": 1.0, "sliced_50": 4.0, "assignment": 250.0, "emd2": 340.0}
+
+
+def bench(**ms):
+    case = {"ms": {**MS, "sinkhorn": 55.0, "sinkhorn_log": 220.0, **ms}}
+    slow = {"ms": {**case["ms"], "assignment": 13000.0, "emd2": 12345.0}}
+    return Results({}, {"ground_distances": {"cases": [case, slow]}})
+
+
+def test_ratios_are_to_the_faster_rival():
+    findings = {f.how: f for f in cost_claim(bench()).findings}
+    assert findings["Wasserstein against 3 iid directions"].number == "250 to 12,000 times"
+    assert findings["Sinkhorn against 50 orthogonal directions"].number == "14 to 14 times"
+    assert {f.verdict for f in findings.values()} == {"holds"}
+
+
+def test_one_size_at_which_it_is_slower_is_enough():
+    findings = {f.how: f.verdict for f in cost_claim(bench(sinkhorn=3.0)).findings}
+    assert findings["Sinkhorn against 50 orthogonal directions"] == "does not hold"
+    assert findings["Sinkhorn against 3 iid directions"] == "holds"
+
+
+@pytest.mark.parametrize(("share", "verdict"), ((6.0, "holds"), (10.5, "does not hold")))
+def test_the_lower_bound(share, verdict):
+    checks = {"n": 400, "d_times_sliced_over_exact": [0.1, share]}
+    results = Results({}, {"ground_distances": {"dimension": 10, "checks": checks}})
+    (finding,) = bound_claim(results).findings
+    assert finding.verdict == verdict
+
+
+def models(sliced):
+    scores = {"exact": [0.90, 0.91, 0.92], "sliced, 3 iid": sliced, "no coupling": [0.9] * 3}
+    told = {name: {"accuracy": {"by_split": values}} for name, values in scores.items()}
+    return Results({}, {"sliced_against_exact": {"training": {"models": told}}})
+
+
+@pytest.mark.parametrize(
+    ("sliced", "verdict"),
+    (
+        ([0.901, 0.911, 0.921], "holds"),
+        ([0.80, 0.81, 0.821], "does not hold"),
+        ([0.80, 0.99, 0.92], "cannot be told"),
+    ),
+)
+def test_sliced_against_exact(sliced, verdict):
+    (finding,) = exact_claim(models(sliced)).findings
+    assert finding.how == "sliced, 3 iid − exact"
+    assert finding.verdict == verdict

@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+
+from hotview.report.figures import new_figure
+from paper.cells import Cell
+from paper.markdown import number
+from paper.report.curves import plot_curve
+from paper.report.plan_figures import draw_plans, plans_part
+from paper.report.results import Entry
+from paper.report.sweeps import find_sweeps, sweeps_part
+
+
+def drawn(**how):
+    _, (ax,) = new_figure()
+    plot_curve(["1", "2", "3"], [[1.0, 3.0], [4.0, np.nan], [6.0, 6.0]], ax=ax, **how)
+    return ax
+
+
+def test_means_and_spreads_are_numpys():
+    ax = drawn(label="ours")
+    (line, _, (bars,)) = ax.containers[0]
+    np.testing.assert_array_equal(line.get_ydata(), [2, 4, 6])
+    ends = [segment[:, 1] for segment in bars.get_segments()]
+    std = np.std([1, 3], ddof=1)
+    np.testing.assert_allclose(ends, [[2 - std, 2 + std], [4, 4], [6, 6]])
+
+
+def test_control_and_mark_have_their_names():
+    ax = drawn(control=("none", [1.0, 2.0]), marked=("usual", "2"), title="K")
+    assert ax.get_legend_handles_labels()[1] == ["none", "usual"]
+    assert ax.get_title() == "K"
+    mark = next(line for line in ax.lines if line.get_label() == "usual")
+    assert list(mark.get_xdata()) == [1, 1]
+    level = next(line for line in ax.lines if line.get_label() == "none")
+    assert level.get_ydata()[0] == pytest.approx(1.5)
+
+
+PAIRS = np.kron(np.eye(3), np.ones((2, 1))) / 6
+VIEWS = list("abcdef")
+
+
+def entry(method, plans):
+    cell = Cell("synthetic", "unsupervised", method, "paper")
+    return Entry(cell, {}, record={"Ws": [np.asarray(W).tolist() for W in plans]})
+
+
+def test_references_are_matched_before_they_are_averaged():
+    figure = draw_plans([entry("HOT (11)", [PAIRS, PAIRS[:, [2, 0, 1]]])], VIEWS)
+    shown = figure.axes[0].images[0].get_array()
+    np.testing.assert_allclose(np.sort(shown, axis=1), np.sort(PAIRS * 6, axis=1))
+    assert {t.get_text() for t in figure.axes[0].texts} == {"1.00\n±0.00", "0.00\n±0.00"}
+
+
+def test_mean_and_spread_of_pairwise_plans_are_numpys():
+    rng = np.random.default_rng(0)
+    plans = rng.random((4, 6, 6)) * (1 - np.eye(6))
+    figure = draw_plans([entry("HOT (10)", plans)], VIEWS)
+    shares = plans / plans.sum(2, keepdims=True)
+    texts = [t.get_text() for t in figure.axes[0].texts]
+    mean, std = shares.mean(0)[0, 1], shares.std(0, ddof=1)[0, 1]
+    assert texts[0] == f"{mean:.2f}\n±{std:.2f}"
+    assert len(texts) == 30  # no view goes to itself
+
+
+def test_figure_2_shows_both_settings_in_one_and_figure_5_in_two(results):
+    two, five = (plans_part(results, name) for name in ("figure2", "figure5"))
+    assert sorted(two.pictures) == ["figure2-caltech7.svg", "figure2-handwritten.svg"]
+    assert "figure5-msrc-robust.svg" in five.pictures
+    assert len(five.pictures) == 8
+    for part in (two, five):
+        for name in part.pictures:
+            assert f"{{pictures}}/{name}" in part.text
+
+
+def test_a_dataset_of_which_nothing_was_run_has_no_picture(summaries, read):
+    summaries["figure5"]["datasets"]["msrc"] = {"label": "msrc"}
+    cells = summaries["figure5"]["cells"]
+    summaries["figure5"]["cells"] = [e for e in cells if e["cell"]["dataset"] != "msrc"]
+    assert not [name for name in plans_part(read(summaries), "figure5").pictures if "msrc" in name]
+
+
+def test_without_the_table_there_is_no_control(summaries, read):
+    del summaries["table3"]
+    assert all(s.control is None for s in find_sweeps(read(summaries), "figure3"))
+
+
+def test_numbers_are_numpys(results, scores):
+    text = sweeps_part(results, "figure3").text
+    where = {"dataset": "handwritten", "settings": "paper"}
+    usual = scores("figure3", **where)
+    at_5 = scores("figure3", overrides={"coupling__n_references": 5}, **where)
+    mean, std = number(np.mean(at_5)), number(np.std(at_5, ddof=1))
+    assert f"| references K | 5 | {mean} ± {std} |" in text
+    assert f"| references K | 3 | {number(np.mean(usual))} ±" in text
+
+
+def test_the_pictures_have_a_panel_per_parameter(results):
+    part = sweeps_part(results, "figure4")
+    figure = part.pictures["figure4-paper.svg"]()
+    titles = [ax.get_title() for ax in figure.axes]
+    assert titles == [
+        "α (coupling__orthogonality_weight): HOT (11)",
+        "τ (view_regularizer__weight): HOT (11) + AE",
+        "γ (coupling__weight): HOT (11)",
+    ]
+    assert len({ax.get_ylim() for ax in figure.axes}) == 1
+    (legend,) = figure.legends
+    assert len(legend.get_texts()) == 3
+
+
+def test_missing_trials_of_a_point_are_told(summaries, read):
+    cells, small = summaries["figure3"]["cells"], {"batch_size": 50}
+    entries = [entry for entry in cells if entry["cell"].get("overrides") == small]
+    assert entries
+    for entry in entries:
+        entry["scores"]["test"][1] = None
+        entry["missing"] = 1
+    assert "| 50 (1 trial missing) |" in sweeps_part(read(summaries), "figure3").text

@@ -1,0 +1,230 @@
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from paper.catalog import EXPERIMENTS
+from paper.cells import Cell
+from paper.markdown import number, signed
+from paper.models import MODELS
+from paper.published import PUBLISHED
+from paper.report.accuracy import accuracy_part, accuracy_table
+from paper.report.averaged import averaged_part
+from paper.report.parts import (
+    written_difference,
+    written_score,
+)
+from paper.report.results import Entry, Outcome, Results, difference
+from paper.report.synthetic import share_in_group, synthetic_part
+from paper.report.view_removal import rank_correlation, removal_part, removal_table
+from paper.statistics import Difference, Score
+
+CELL = Cell("handwritten", "unsupervised", "HOT (11)", "paper")
+
+
+def entry(*scores, **record):
+    return Entry(CELL, {"test": scores}, record=record)
+
+
+def test_scores_leave_missing_trials_out():
+    score = entry(80.0, None, 90.0).score()
+    assert (score.mean, score.std, score.n) == (85.0, np.std([80, 90], ddof=1), 2)
+    assert math.isnan(entry(80.0).score("standardized").mean)
+
+
+def test_a_difference_is_paired_and_its_interval_widened_for_shared_rows():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(90, 3, (2, 20))
+    found = difference(entry(*a), entry(*b))
+    low, high = stats.ttest_rel(a, b).confidence_interval(0.95)
+    wider = ((1 / 20 + 1 / 3) * 20) ** 0.5 * (high - low) / 2
+    mean = np.mean(a - b)
+    assert (found.mean, found.low, found.high) == pytest.approx((mean, mean - wider, mean + wider))
+
+
+def test_what_is_lacking_has_no_difference():
+    assert difference(None, entry(1.0)) is None
+    assert difference(entry(1.0), None) is None
+    assert difference(entry(1.0), entry(1.0), "standardized") is None
+
+
+def test_plans_with_holes_are_left_out():
+    plans = entry(1.0, Ws=[[[0.5, 0.5]], [[None, 1.0]]]).plans
+    assert len(plans) == 1
+    np.testing.assert_array_equal(plans[0], [[0.5, 0.5]])
+    assert entry(1.0).plans == []
+
+
+def test_a_control_is_found_whatever_its_task():
+    control = Cell("msrc", "unsupervised", "logistic regression", "-")
+    outcome = Outcome("table3", "", 1, {}, {control.essence: Entry(control, {"test": (1.0,)})})
+    assert outcome.find(Cell("msrc", "semi-supervised", "logistic regression", "-"))
+    results = Results({"table3": outcome})
+    assert results.find("table3", control)
+    assert results.find("table2", control) is None
+
+
+def test_scores():
+    assert written_score(Score(90.04, 2.55, 20)) == "90.0 ± 2.5"
+    assert written_score(Score(90.0, math.nan, 1)) == "90.0"
+    assert written_score(Score(math.nan, math.nan, 0)) == "–"
+    assert written_score((73.48, 2.08)) == "73.5 ± 2.1"
+
+
+def test_differences_are_bold_where_zero_is_excluded():
+    assert written_difference(Difference(-0.3, -0.5, -0.1, 20)) == "**−0.30** [−0.50, −0.10]"
+    assert written_difference(Difference(0.3, -0.1, 0.7, 20)) == "+0.30 [−0.10, +0.70]"
+    assert written_difference(Difference(0.3, -math.inf, math.inf, 1)) == "+0.30 (one trial)"
+    assert written_difference(Difference(math.nan, -math.inf, math.inf, 0)) == "–"
+    assert written_difference(None) == "–"
+
+
+TASKS = {"table2": "semi-supervised", "table3": "unsupervised"}
+
+
+def rows_of(text):
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[2:]]
+
+
+def in_words(scores):
+    return f"{number(np.mean(scores))} ± {number(np.std(scores, ddof=1))}"
+
+
+@pytest.mark.parametrize(
+    ("name", "dataset"), (("table2", "handwritten"), ("table3", "caltech20"), ("table3", "msrc"))
+)
+def test_every_number_is_numpys(results, scores, interval_of, name, dataset):
+    task = TASKS[name]
+    rows = rows_of(accuracy_table(results.outcomes[name], dataset, task))
+    by_name = {row[0]: row[1:] for row in rows}
+    assert [row[0] for row in rows[:11]] == [model.name for model in MODELS]
+    for model in MODELS:
+        paper, *ours = by_name[model.name]
+        figure = PUBLISHED[task].get(dataset, {}).get(model.name)
+        assert paper == (f"{number(figure[0])} ± {number(figure[1])}" if figure else "–")
+        control = f"no coupling{' + AE' * (model.view_regularizer == 'autoencoder')}"
+        for settings, mean, gain in zip(("paper", "robust"), ours[::2], ours[1::2], strict=True):
+            where = {"dataset": dataset, "settings": settings}
+            a, b = (scores(name, method=m, **where) for m in (model.name, control))
+            assert mean == in_words(a)
+            low, high = interval_of(a, b)
+            bold = "**" if low > 0 or high < 0 else ""
+            interval = f"[{signed(low, 2)}, {signed(high, 2)}]"
+            assert gain == f"{bold}{signed(np.mean(a - b), 2)}{bold} {interval}"
+
+
+def test_a_row_without_any_trial_has_dashes(summaries, change, read):
+    change(summaries["table2"], [None] * 5, method="SW (8)", dataset="handwritten")
+    text = accuracy_part(read(summaries), "table2").text
+    assert "| SW (8) (5 trials missing) | 88.6 ± 3.3 | – | – | – | – |" in text
+
+
+def test_rows_far_from_the_paper_are_named_on_both_sides(summaries, change, read):
+    change(summaries["table2"], [99] * 5, dataset="handwritten")
+    change(summaries["table2"], [50] * 5, dataset="handwritten", method="LSCCA")
+    text = accuracy_part(read(summaries), "table2").text.split("### Caltech7")[0]
+    assert "0 of 11 rows are within one standard deviation of the paper's mean" in text
+    assert "; LSCCA is further below." in text
+    assert "; DGCCA, AECCA, SW (8)" in text
+
+
+def test_what_coupling_adds_is_counted(summaries, change, read):
+    change(summaries["table3"], [80, 81, 82, 83, 84], dataset="msrc")
+    change(summaries["table3"], [90, 92, 91, 93, 94], dataset="msrc", method="HOT (11)")
+    change(summaries["table3"], [70, 72, 71, 73, 74], dataset="msrc", method="DGCCA")
+    text = accuracy_part(read(summaries), "table3").text.split("### MSRC-v1")[1]
+    assert text.count("above zero in 1 of 11 rows (HOT (11)), and below in 1 (DGCCA).") == 2
+
+
+def test_table_3_explains_itself(results, scores):
+    text = accuracy_part(results, "table3").text
+    assert text.count("features lack the classes") == 1
+    where = {"dataset": "handwritten", "method": "HOT (11)"}
+    told = [
+        in_words(scores("table3", kind, settings=settings, **where))
+        for settings in ("paper", "robust")
+        for kind in ("test", "standardized", "unpenalized", "labels_20", "all_labels")
+    ]
+    assert f"| HOT (11) | {' | '.join(told)} |" in text
+    assert "features lack the classes" not in accuracy_part(results, "table2").text
+
+
+def test_of_a_row_without_any_trial_nothing_is_said(summaries, change, read):
+    change(summaries["table2"], [99] * 5, dataset="handwritten")
+    change(summaries["table2"], [None] * 5, dataset="handwritten", method="SW (8)")
+    text = accuracy_part(read(summaries), "table2").text.split("### Caltech7")[0]
+    assert "0 of 10 rows are within" in text
+    assert "further below" not in text
+    assert "in 0 of 10 rows" in text
+
+
+def outcome():
+    cells = EXPERIMENTS["averaged"].cells(["caltech7"])
+    scores = {False: (90.0, 92.0), True: (89.0, 92.0)}
+    entries = {cell: Entry(cell, {"test": scores[bool(cell.overrides)]}) for cell in cells}
+    return Outcome("averaged", "", 2, {"caltech7": {"label": "Caltech7"}}, entries)
+
+
+def test_the_part_has_both_means_and_their_difference():
+    text = averaged_part(Results({"averaged": outcome()})).text
+    (line,) = [line for line in text.splitlines() if line.startswith("| HOT (11) |")]
+    assert [cell.strip() for cell in line.split("|")][3:5] == ["91.0 ± 1.4", "90.5 ± 2.1"]
+    assert "−0.50" in line
+
+
+def test_rows_that_lack_a_reading_are_left_out():
+    found = outcome()
+    gone = Cell("caltech7", "semi-supervised", "DGCCA", "paper")
+    entries = {cell: entry for cell, entry in found.entries.items() if cell != gone}
+    part = averaged_part(Results({"averaged": Outcome("averaged", "", 2, found.datasets, entries)}))
+    assert "| DGCCA |" not in part.text
+    assert "| LSCCA |" in part.text
+
+
+def test_numbers_are_numpys(results, scores, interval_of):
+    text = removal_table(results.outcomes["table4"], "handwritten")
+    row = next(line for line in text.splitlines() if line.startswith("| mor |"))
+    assert "79.3 ± 2.6" in row
+    for method, settings in (("HOT (11)", "paper"), ("PCA + logistic regression", "-")):
+        where = {"dataset": "handwritten", "method": method, "settings": settings}
+        without, with_all = (scores("table4", without=view, **where) for view in ("mor", None))
+        mean, std = np.mean(without), np.std(without, ddof=1)
+        assert f"{number(mean)} ± {number(std)}" in row
+        low, high = interval_of(without, with_all)
+        interval = f"[{signed(low, 2)}, {signed(high, 2)}]"
+        assert interval in row
+
+
+def test_what_is_missed_is_told(summaries, change, read):
+    table = summaries["table4"]
+    change(table, [90, 91, 92, 93, 94], dataset="handwritten")
+    change(table, [80, 82, 81, 83, 84], dataset="handwritten", without="mor")
+    text = removal_part(read(summaries)).text.split("### Handwritten")[1]
+    assert text.count("removals that hurt (interval below zero): mor; rank correlation") == 2
+    assert "PCA + logistic regression loses: 1.00." in text
+
+
+def test_rank_correlation_is_spearmans():
+    a, b = np.random.default_rng(0).normal(size=(2, 6))
+    assert rank_correlation(a, b) == pytest.approx(stats.spearmanr(a, b).statistic)
+    assert rank_correlation([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]) == 0
+
+
+GROUPS = [0, 0, 1, 1, 2, 2]
+PAIRS = np.kron(np.eye(3), np.ones((2, 1))) / 6
+
+
+def test_shares_of_views_in_their_group():
+    assert share_in_group(PAIRS, GROUPS, pairwise=False) == 1
+    assert share_in_group(PAIRS[[0, 2, 1, 3, 4, 5]], GROUPS, pairwise=False) == 1 / 3
+    assert share_in_group(np.full((6, 3), 1 / 18), GROUPS, pairwise=False) == 0
+
+
+def test_groups_found_are_counted(summaries, read):
+    for entry in summaries["synthetic"]["cells"]:
+        if entry["cell"]["method"] == "HOT (11)" and entry["cell"].get("overrides"):
+            entry["Ws"] = [PAIRS.tolist()] * 4 + [PAIRS[[0, 2, 1, 3, 4, 5]].tolist()]
+    text = synthetic_part(read(summaries)).text
+    how = "the paper's settings, n_components = 4, preprocessing = none"
+    assert f"| HOT (11) | {how} | 87 % | 20 % | 4 of 5 trials |" in text
