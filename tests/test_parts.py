@@ -1,0 +1,115 @@
+"""The benchmark of the default's parts changes one part at a time, and nothing else."""
+
+import importlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARKS = str(Path(__file__).parent.parent / "benchmarks")
+
+
+@pytest.fixture(scope="module")
+def parts():
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.syspath_prepend(BENCHMARKS)
+        yield importlib.import_module("parts")
+
+
+@pytest.fixture(scope="module")
+def fitted(parts):
+    """A tiny task, and the default's fit of it."""
+    random = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    X = random.normal(size=(60, 4)) + 2 * y[:, None]
+    views = {"a": X, "b": X @ random.normal(size=(4, 3))}
+    labels = np.where(np.arange(30) < 20, y[:30], -1)
+    task = parts.Task({v: V[:30] for v, V in views.items()}, labels)
+    task.unaligned = {v: V[30:45] for v, V in views.items()}
+    task.tests["all views"] = {v: V[45:] for v, V in views.items()}, y[45:]
+    model = parts.Kept(random_state=0, device="cpu", max_epochs=1, n_estimators=2, verbose=False)
+    return task, model.fit(**task.arguments())
+
+
+def probabilities(fitted, ensemble):
+    task, model = fitted
+    with model.predicting_by(ensemble):
+        return model.predict_proba(task.tests["all views"][0])
+
+
+def test_predictors_made_again_are_those_of_the_default(parts, fitted):
+    task, model = fitted
+    expected = model.predict_proba(task.tests["all views"][0])
+    for _ in range(2):
+        ensemble, seconds = model.again()
+        assert ensemble is not model._ensemble
+        assert seconds > 0
+        np.testing.assert_array_equal(probabilities(fitted, ensemble), expected)
+    np.testing.assert_array_equal(model.predict_proba(task.tests["all views"][0]), expected)
+
+
+def test_parts_after_training_change_the_probabilities_and_leave_nothing_behind(parts, fitted):
+    expected = probabilities(fitted, fitted[1].again()[0])
+    for name, part in parts.PARTS.items():
+        if part.after and part.replaced:
+            found = probabilities(fitted, fitted[1].again(part)[0])
+            assert not np.array_equal(found, expected), name
+    np.testing.assert_array_equal(probabilities(fitted, fitted[1].again()[0]), expected)
+
+
+def test_a_part_without_weight_has_none(parts, fitted):
+    without = fitted[1].again(parts.PARTS["no heads among predictors"])[0]
+    assert all(w[2] == 0 < w[0] for w in without.super_learner.predictors)
+    assert fitted[1].again(parts.PARTS["no joint ridge"])[0].predictors.joint is None
+
+
+def test_every_part_can_be_turned_off(parts):
+    for part in parts.PARTS.values():
+        parts.MultiViewClassifier(**part.options)
+        for owner, name, value in part.replaced:
+            before = getattr(owner, name)
+            with part.turned_off():
+                assert getattr(owner, name) is value
+            assert getattr(owner, name) is before
+
+
+def test_one_prior_is_that_of_all_labels(parts):
+    codes = [np.repeat([0, 1], [90, 10]), np.repeat([0, 1], [10, 90])]
+    own, one = parts.class_prior.class_priors(codes, 2), parts._one_prior(codes, 2)
+    assert own[0, 0] > 0.8
+    np.testing.assert_allclose(one, 0.5)
+
+
+def test_lines_have_the_measures(parts):
+    P = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.7, 0.3]])
+    found = parts.measure(P, np.array([0, 1]), np.array([0, 1, 1, 2]))
+    assert (found["accuracy"], found["n"]) == (0.5, 4)
+    assert found["confidence_minus_accuracy"] == 0.25
+    assert found["calibration_error"] == pytest.approx((0.1 + 0.6 + 0.2 + 0.7) / 4)
+
+
+def record(gain, parts=("no heads", "another seed")):
+    """Lines of a default that is better than without its parts by so much, on three datasets."""
+    lines = []
+    for i, dataset in enumerate(("x", "y", "z")):
+        for part in ("default", *parts):
+            worse = 0.0 if part != "no heads" else gain + 0.001 * i
+            scores = {"accuracy": 0.8 - worse, "log_loss": 0.5, "calibration_error": 0.05}
+            where = {"situation": "A", "setting": "", "dataset": dataset, "trial": 0}
+            rest = {"confidence_minus_accuracy": -0.05, "seconds": 2.0, "seconds_predict": 0.1}
+            lines.append({**where, "cell": "all views", "part": part, **scores, **rest})
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("gain", "verdict", "counts"),
+    ((0.01, "stays", "1 / 0"), (-0.0005, "leaves", "0 / 0"), (-0.02, "leaves", "0 / 1")),
+)
+def test_the_rule_follows_the_differences(parts, gain, verdict, counts):
+    tables = parts.parts_tables
+    row = tables.parts(record(gain)).splitlines()[-1]
+    assert row.startswith("| no heads |")
+    assert row.endswith(f"| {counts} | {verdict} |")
+    assert ("no heads" in tables.losses(record(gain))) == (counts == "0 / 1")
+    assert "in 0 for the default" in tables.chance(record(gain))
