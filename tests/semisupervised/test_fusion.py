@@ -8,6 +8,7 @@ from hotview.semisupervised import fusion
 from hotview.semisupervised.fusion import LogOpinionPool, OutOfFold, fit_pool
 
 N_VIEWS, N_CLASSES = 3, 4
+PRECISE = {"xatol": 1e-6, "fatol": 1e-9, "maxiter": 10_000, "maxfev": 10_000}
 
 
 def random_numbers(seed=0):
@@ -55,9 +56,13 @@ def scores(pool, log_probs, present):
 # what a pool says
 
 
-@pytest.mark.parametrize("absent", (0.0, 0.5, 1.0))
-@pytest.mark.parametrize("joint", (True, False))
-@pytest.mark.parametrize("power", (0.7, 0.2, 1.3))
+@pytest.mark.parametrize(
+    ("absent", "joint", "power"),
+    (
+        *((0.0, True, 0.7), (0.0, False, 0.7), (0.5, True, 0.2)),
+        *((0.5, False, 1.3), (1.0, True, 1.3), (1.0, False, 0.2)),
+    ),
+)
 def test_scores_are_weighted_sums_of_logarithms(absent, joint, power):
     pool = LogOpinionPool((1.0, 0.2, 0.5, 2.0), (0.3, 0.9, 1.1), power)
     fold = make_fold(absent=absent)
@@ -80,17 +85,6 @@ def test_some_views_may_be_silent_beside_the_joint_judgment():
     present = np.tile([False, True, False, True], (5, 1))
     expected = log_softmax(0.2 * fold.log_probs[:, 1] + 2 * fold.log_probs[:, 3], axis=1)
     np.testing.assert_allclose(scores(pool, fold.log_probs, present), expected)
-
-
-def test_whoever_does_not_speak_is_not_heard():
-    pool, fold = LogOpinionPool((1.0,) * 4, (1.0,) * 3, 0.5), make_fold()
-    present = fold.present.copy()
-    present[:, [1, 3]] = False
-    other = fold.log_probs.copy()
-    other[:, [1, 3]] = -100.0 * random_numbers(1).random((60, 2, N_CLASSES))
-    expected = scores(pool, fold.log_probs, present)
-    np.testing.assert_array_equal(scores(pool, other, present), expected)
-    assert not np.allclose(scores(pool, other, fold.present), expected)
 
 
 # how it is found
@@ -122,8 +116,7 @@ def test_weights_of_all_judges_are_what_another_solver_finds():
         prior = 0.5 * ((x - np.log(equal)) ** 2).sum()
         return prior - log_softmax(z, axis=1)[rows, fold.target].sum()
 
-    options = {"xatol": 1e-8, "fatol": 1e-10, "maxiter": 10_000, "maxfev": 10_000}
-    best = minimize(loss, np.zeros(4), method="Nelder-Mead", options=options)
+    best = minimize(loss, np.zeros(4), method="Nelder-Mead", options=PRECISE)
     pool = fit_pool([fold], N_VIEWS, random_numbers())
     np.testing.assert_allclose(pool.complete, np.exp(best.x), rtol=1e-3)
     assert pool.complete[0] > 1.5 * max(pool.complete[1:3])
@@ -142,8 +135,7 @@ def test_weights_of_views_and_the_power_are_what_another_solver_finds():
         log_p = log_softmax(z, axis=1)[np.arange(len(rows)), fold.target[rows]]
         return prior - log_p.sum() / 8
 
-    options = {"xatol": 1e-8, "fatol": 1e-10, "maxiter": 10_000, "maxfev": 10_000}
-    best = minimize(loss, np.zeros(4), method="Nelder-Mead", options=options)
+    best = minimize(loss, np.zeros(4), method="Nelder-Mead", options=PRECISE)
     pool = fit_pool([fold], N_VIEWS, random_numbers())
     np.testing.assert_allclose(pool.partial, np.exp(best.x[:-1]), rtol=1e-3)
     assert pool.power == pytest.approx(best.x[-1], abs=1e-3)
@@ -165,7 +157,7 @@ def losses_of(fold, monkeypatch):
 
 def test_gradients_are_right(monkeypatch):
     complete, partial = losses_of(make_fold(absent=0.2), monkeypatch)
-    for seed in range(5):
+    for seed in range(2):
         for loss, start in (complete, partial):
             x = start + random_numbers(seed).normal(size=len(start)) / 2
             x[-1] *= start[-1] > 0  # a power of 0 stays
@@ -182,24 +174,6 @@ def test_gradients_are_right(monkeypatch):
     assert complete[0](complete[1])[1][-1] == 0
 
 
-def test_the_minimum_is_flat(monkeypatch):
-    fold = make_fold(absent=0.2)
-    for loss, start in losses_of(fold, monkeypatch):
-        at = minimize(loss, start, jac=True, method="L-BFGS-B")
-        assert at.success
-        assert np.abs(loss(at.x)[1]).max() < 1e-2
-        assert at.fun < loss(start)[0]
-
-
-def test_a_row_counts_once_however_often_views_are_taken_away(monkeypatch):
-    fold, log_probs = make_fold(), []
-    for n in (4, 64):
-        monkeypatch.setattr(fusion, "_N_SUBSETS", n)
-        log_probs.append(fit_pool([fold], N_VIEWS, random_numbers()))
-    np.testing.assert_allclose(log_probs[0].partial, log_probs[1].partial, rtol=0.2)
-    assert log_probs[0].complete == log_probs[1].complete
-
-
 def test_who_is_right_counts_more_and_who_guesses_less():
     pool = fit_pool([make_fold(300, (0.95, 0.6, 0.0, 0.6))], N_VIEWS, random_numbers())
     complete, partial = equal_weights()
@@ -210,38 +184,17 @@ def test_who_is_right_counts_more_and_who_guesses_less():
     assert pool.complete[0] > 1.5 * complete[0]
 
 
-def test_few_labels_leave_weights_nearly_equal():
-    equal = np.log(equal_weights()[0])
-    off = [
-        np.abs(np.log(fit_pool([make_fold(n)], N_VIEWS, random_numbers()).complete) - equal).max()
-        for n in (1, 8, 500)
-    ]
-    assert off[0] < 0.5
-    assert off[0] < off[2] / 2
-
-
-def test_replicas_are_put_together():
-    fold = make_fold()
-    parts = [OutOfFold(fold.log_probs[i::2], fold.present[i::2], fold.target[i::2]) for i in (0, 1)]
-    one = fit_pool([fold], N_VIEWS, random_numbers()).complete
-    two = fit_pool(parts, N_VIEWS, random_numbers()).complete
-    np.testing.assert_allclose(two, one, rtol=1e-3)
-
-
-def test_numbers_of_rows_views_and_classes_do_not_matter():
+def test_numbers_of_rows_views_and_classes_and_parts_of_rows_do_not_matter():
     fold = make_fold()
     expected = fit_pool([fold], N_VIEWS, random_numbers())
-    order, views, classes = random_numbers(1).permutation(60), [2, 0, 1, 3], [1, 3, 0, 2]
-    rows = OutOfFold(fold.log_probs[order], fold.present[order], fold.target[order])
-    np.testing.assert_allclose(
-        fit_pool([rows], N_VIEWS, random_numbers()).complete, expected.complete, rtol=1e-3
-    )
+    views, classes = [2, 0, 1, 3], [1, 3, 0, 2]
+    parts = [OutOfFold(fold.log_probs[i::2], fold.present[i::2], fold.target[i::2]) for i in (0, 1)]
+    silent = OutOfFold(fold.log_probs[:10], np.zeros((10, 4), dtype=bool), fold.target[:10])
+    found = fit_pool([*parts, silent], N_VIEWS, random_numbers())
+    np.testing.assert_allclose(found.complete, expected.complete, rtol=1e-3)
     turned = OutOfFold(fold.log_probs[:, views], fold.present[:, views], fold.target)
-    np.testing.assert_allclose(
-        fit_pool([turned], N_VIEWS, random_numbers()).complete,
-        np.array(expected.complete)[views],
-        rtol=1e-3,
-    )
+    found = np.array(fit_pool([turned], N_VIEWS, random_numbers()).complete)
+    np.testing.assert_allclose(found, np.array(expected.complete)[views], rtol=1e-3)
     named = OutOfFold(fold.log_probs[:, :, classes], fold.present, np.argsort(classes)[fold.target])
     found = fit_pool([named], N_VIEWS, random_numbers())
     np.testing.assert_allclose(found.complete, expected.complete, rtol=1e-3)
@@ -256,14 +209,6 @@ def test_where_nobody_judges_jointly_the_views_are_weighed():
     assert pool.partial[0] > max(pool.partial[1:])
 
 
-def test_rows_of_which_nobody_speaks_change_nothing():
-    fold = make_fold()
-    silent = OutOfFold(fold.log_probs[:10], np.zeros((10, 4), dtype=bool), fold.target[:10])
-    one, two = (fit_pool(h, N_VIEWS, random_numbers()) for h in ([fold], [fold, silent]))
-    np.testing.assert_allclose(two.complete, one.complete, rtol=1e-6)
-    assert np.isfinite(two.partial).all()
-
-
 def test_scores_that_are_not_probabilities_are_made_such():
     fold = make_fold()
     shifted = OutOfFold(fold.log_probs + 5.0, fold.present, fold.target)
@@ -271,7 +216,7 @@ def test_scores_that_are_not_probabilities_are_made_such():
     np.testing.assert_allclose(two.complete, one.complete, rtol=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_labels_held_out_become_more_probable_than_with_equal_weights(seed):
     train, test = make_fold(200, seed=seed), make_fold(1000, seed=seed + 10)
     pool, equal = fit_pool([train], N_VIEWS, random_numbers()), fit_pool([], N_VIEWS, None)

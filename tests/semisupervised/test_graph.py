@@ -47,6 +47,7 @@ def few_nodes(monkeypatch):
 def test_neighbors_are_found_by_principal_components():
     X, graph = make_rows(), make_graph()
     assert graph.nodes.tolist() == list(range(70))
+    np.testing.assert_array_equal(graph.rows.take(np.array([3, 1])), X[[3, 1]])
     # With all components, distances are those of the columns, in other units.
     expected = np.linalg.norm(X[:, None] - X, axis=2)
     distance = np.linalg.norm(graph.points[:, None] - graph.points, axis=2)
@@ -69,25 +70,13 @@ def test_rows_of_a_constant_view_are_one_point_but_have_neighbors():
     assert (graph.adjacency.sum(axis=1) > 0).all()
 
 
-def test_an_array_is_a_row_source():
-    X = make_rows()
-    graph, other = (
-        make_graph(X),
-        build_graph(ArrayRows(X), PCA().fit(X), K, np.random.default_rng(0)),
-    )
-    np.testing.assert_array_equal(graph.points, other.points)
-    assert (graph.adjacency != other.adjacency).nnz == 0
-    assert graph.rows.n_rows == 70
-    np.testing.assert_array_equal(graph.rows.take(np.array([3, 1])), X[[3, 1]])
-
-
 def brute_force(Y, k):
     distance = cdist(Y, Y)
     np.fill_diagonal(distance, np.inf)
     return np.argsort(distance, axis=1)[:, :k]
 
 
-@pytest.mark.parametrize(("n", "D", "k"), ((60, 3, 5), (30, 12, 4), (200, 1, 10)))
+@pytest.mark.parametrize(("n", "D", "k"), ((60, 3, 5), (30, 12, 4), (120, 1, 10)))
 def test_with_all_components_they_are_the_nearest_of_all_rows(n, D, k):
     X = np.random.default_rng(0).normal(size=(n, D)) * np.arange(1, D + 1)
     neighbors = nearest_neighbors(ArrayRows(X), PCA().fit(X), k)
@@ -95,32 +84,17 @@ def test_with_all_components_they_are_the_nearest_of_all_rows(n, D, k):
     assert neighbors.dtype == np.int64
 
 
-def test_few_components_see_past_noise_in_many_columns():
-    random = np.random.default_rng(0)
-    signal = random.normal(size=(100, 2))
-    X = np.concatenate([np.repeat(signal, 30, axis=1), random.normal(size=(100, 60))], axis=1)
-    X = ((X - X.mean(axis=0)) / X.std(axis=0)).astype(np.float32)
+def test_with_few_components_they_are_the_nearest_by_these():
+    X = make_rows(D=12)
     pca = PCA(2).fit(X)
     neighbors = nearest_neighbors(ArrayRows(X), pca, 5)
     np.testing.assert_array_equal(neighbors, brute_force(pca.transform(X), 5))
-    true = brute_force(signal, 5)
-    shared = np.mean([len(set(a) & set(b)) for a, b in zip(neighbors, true, strict=True)]) / 5
-    noisy = brute_force(X, 5)
-    hidden = np.mean([len(set(a) & set(b)) for a, b in zip(noisy, true, strict=True)]) / 5
-    assert shared > hidden + 0.1
 
 
 def test_a_row_is_not_its_own_neighbor_even_among_copies():
     X = np.repeat(np.random.default_rng(0).normal(size=(5, 2)), 4, axis=0)
     for i, near in enumerate(nearest_neighbors(ArrayRows(X), PCA().fit(X), 3)):
         assert sorted([i, *near]) == list(range(i // 4 * 4, i // 4 * 4 + 4))
-
-
-def test_fewer_rows_have_fewer_neighbors():
-    X = np.random.default_rng(0).normal(size=(4, 2))
-    neighbors = nearest_neighbors(ArrayRows(X), PCA().fit(X), 10)
-    assert neighbors.shape == (4, 3)
-    assert [sorted({i, *near}) for i, near in enumerate(neighbors)] == [[0, 1, 2, 3]] * 4
 
 
 # features
@@ -133,12 +107,9 @@ def test_features_of_nodes_are_scaled_to_a_root_mean_square_of_1(few_nodes):
         F = encoder(torch.from_numpy(X[graph.nodes])).numpy()
     assert scale == pytest.approx(np.sqrt(F.var(axis=0).sum()), rel=1e-5)
     np.testing.assert_allclose(features, F / scale, rtol=1e-5, atol=1e-6)
-
-
-def test_constant_features_are_not_scaled():
-    features, scale = encode_nodes(make_graph(), lambda X: torch.ones(len(X), 4))
+    constant, scale = encode_nodes(graph, lambda X: torch.ones(len(X), 4))
     assert scale == 1.0
-    assert (features == 1).all()
+    assert (constant == 1).all()
 
 
 def test_features_are_added_to_the_components():
@@ -157,15 +128,6 @@ def test_constant_features_leave_neighbors_as_they_are():
     graph = make_graph()
     refined = refine_graph(graph, np.ones((70, 4), dtype=np.float32))
     np.testing.assert_allclose(refined.adjacency.toarray(), graph.adjacency.toarray())
-
-
-def test_rows_that_are_equal_are_neighbors_of_each_other_and_not_of_themselves():
-    X = np.repeat(make_rows(4), 10, axis=0)
-    adjacency = make_graph(X).adjacency
-    assert adjacency.diagonal().max() == 0
-    assert (np.diff(adjacency.indptr) >= K).all()
-    rows, columns = adjacency.nonzero()
-    np.testing.assert_array_equal(rows // 10, columns // 10)
 
 
 # nodes of a large view
@@ -198,12 +160,7 @@ def test_many_rows_are_processed_in_parts(few_nodes, monkeypatch):
     np.testing.assert_array_equal(np.sort(in_parts.nearest), np.sort(graph.nearest))
 
 
-def test_all_rows_are_nodes_where_there_are_few():
-    nodes = choose_nodes(6, np.array([5, 1]), np.random.default_rng(0))
-    assert nodes.tolist() == [0, 1, 2, 3, 4, 5]
-
-
-@pytest.mark.parametrize("most", (1, 4, 8, 19))
+@pytest.mark.parametrize("most", (1, 4, 19))
 def test_nodes_are_distinct_and_sorted(monkeypatch, most):
     monkeypatch.setattr(module, "_MAX_NODES", most)
     first = np.array([17, 3, 11, 3, 8])  # one of them twice
@@ -211,25 +168,17 @@ def test_nodes_are_distinct_and_sorted(monkeypatch, most):
     assert len(set(nodes.tolist())) == most
     assert nodes.tolist() == sorted(nodes.tolist())
     assert len(set(nodes.tolist()) & set(first.tolist())) == min(most, 4)
+    assert choose_nodes(20, first, np.random.default_rng(0)).tolist() == nodes.tolist()
 
 
 def test_the_other_nodes_are_a_fair_draw(monkeypatch):
     monkeypatch.setattr(module, "_MAX_NODES", 7)
     counts = np.zeros(12)
-    for seed in range(600):
-        counts[choose_nodes(12, np.array([0, 1]), np.random.default_rng(seed))] += 1
+    random = np.random.default_rng(0)
+    for _ in range(600):
+        counts[choose_nodes(12, np.array([0, 1]), random)] += 1
     np.testing.assert_array_equal(counts[:2], 600)
     np.testing.assert_allclose(counts[2:] / 600, 0.5, atol=0.08)
-
-
-def test_the_generator_decides_which_rows_become_nodes(monkeypatch):
-    monkeypatch.setattr(module, "_MAX_NODES", 20)
-
-    def choose(seed):
-        return choose_nodes(1000, np.array([7]), np.random.default_rng(seed)).tolist()
-
-    assert choose(0) == choose(0)
-    assert choose(0) != choose(1)
 
 
 # coordinates

@@ -6,7 +6,7 @@ import pytest
 import torch
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
-from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+from sklearn.neighbors import NearestNeighbors
 
 from hotview.semisupervised.knn import Coordinates, KNNPredictor, PCABasis
 
@@ -99,27 +99,8 @@ def test_a_squared_distance_is_that_of_components_plus_the_mean_of_features_over
     np.testing.assert_allclose(squares(Y), expected, rtol=1e-4, atol=1e-6)
 
 
-def test_components_of_the_mean_row_are_0():
-    X = 5 + make_columns()
-    coordinates = Coordinates.concatenate(make_basis(X), [2.0], 3)
-    mean = torch.from_numpy(X.astype(np.float64).mean(axis=0, keepdims=True))
-    np.testing.assert_allclose(coordinates.project(mean, torch.zeros(1, 3)), 0, atol=1e-5)
-
-
 def make_orthogonal(n, seed=0):
     return torch.from_numpy(np.linalg.qr(np.random.default_rng(seed).normal(size=(n, n)))[0])
-
-
-def test_a_rotation_by_a_full_basis_keeps_all_distances():
-    model, X, F = make_knn_predictor()
-    Y, center = project(model, X, F), torch.arange(7).double()
-    rotated = model.coordinates.rotate(center, make_orthogonal(7))
-    found = rotated.project(torch.from_numpy(X), torch.from_numpy(F))
-    np.testing.assert_allclose(squares(found), squares(Y), rtol=1e-4, atol=1e-6)
-    assert (found - Y).abs().max() > 1
-    # The center is at 0: distances from it are lengths.
-    expected = (Y - center).square().sum(1)
-    torch.testing.assert_close(found.square().sum(1), expected, rtol=1e-4, atol=1e-6)
 
 
 def test_coordinates_are_projected_on_some_directions():
@@ -129,14 +110,6 @@ def test_coordinates_are_projected_on_some_directions():
     found = rotated.project(torch.from_numpy(X), torch.from_numpy(F))
     expected = (project(model, X, F) - center) @ directions
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
-
-
-def test_all_tensors_move_to_a_device():
-    model, _, _ = make_knn_predictor()
-    moved = model.to("meta")  # the device that every machine has
-    tensors = (moved.points, moved.soft_labels, *vars(moved.coordinates).values())
-    assert [x.device.type for x in tensors] == ["meta"] * 5
-    assert moved.n_neighbors == model.n_neighbors
 
 
 # predictions
@@ -154,46 +127,17 @@ def test_predictions_are_the_mean_soft_label_of_the_nearest():
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
 
 
-def test_with_hard_labels_it_is_a_nearest_neighbors_classifier():
-    model, X, F = make_knn_predictor()
-    y = np.arange(80) % 4
-    sure = replace(model, soft_labels=torch.eye(4)[torch.from_numpy(y)])
-    sure = replace(sure, n_neighbors=5, n_nearest=5)
-    other = KNeighborsClassifier(5).fit(model.points.numpy(), y)
-    expected = other.predict_proba(model.points.numpy())
-    np.testing.assert_allclose(np.exp(predict(sure, X, F).numpy()) - 0.01, expected, atol=1e-6)
-
-
-def test_no_class_is_ruled_out():
-    model, X, F = make_knn_predictor()
-    sure = replace(model, soft_labels=torch.eye(4)[torch.zeros(80, dtype=int)], n_neighbors=5)
-    found = predict(sure, X, F).numpy()
-    np.testing.assert_allclose(found[:, 0], np.log(1.01))
-    np.testing.assert_allclose(found[:, 1:], np.log(0.01))
-
-
 def test_fewer_points_than_neighbors_are_all_averaged():
     model, X, F = make_knn_predictor(n=5, k=10)
     expected = np.log(model.soft_labels.numpy().mean(axis=0) + 0.01)
     np.testing.assert_allclose(predict(model, X, F), np.tile(expected, (5, 1)), rtol=1e-5)
 
 
-def test_features_are_divided_by_their_scale():
-    model, X, F = make_knn_predictor(k=1)
-    coordinates = Coordinates.concatenate(make_basis(X), [1e-3], 3)
-    far = replace(model, coordinates=coordinates)
-    same = np.exp(predict(model, X, F).numpy()) - 0.01
-    np.testing.assert_allclose(same, model.soft_labels.numpy(), atol=1e-6)  # each its own neighbor
-    assert not np.allclose(
-        np.exp(predict(far, X, F).numpy()) - 0.01, model.soft_labels.numpy(), atol=0.1
-    )
-
-
-def test_the_cached_scorer_is_not_pickled():
+def test_nothing_that_predicting_leaves_behind_is_pickled():
     model, X, F = make_knn_predictor()
     before = pickle.dumps(model)
     expected = predict(model, X, F)
-    assert model._scorer is model._scorer
+
     assert len(pickle.dumps(model)) == len(before)
     torch.testing.assert_close(predict(pickle.loads(before), X, F), expected, rtol=0, atol=0)
 
@@ -218,7 +162,7 @@ def without(model, i):
     return replace(model, points=points, soft_labels=soft_labels)
 
 
-@pytest.mark.parametrize("n", (80, 8, 7, 6, 2))  # more points than neighbors, and fewer
+@pytest.mark.parametrize("n", (80, 8, 6))  # more points than neighbors, and fewer
 def test_a_row_is_no_neighbor_of_its_own(n):
     model, X, F = make_knn_predictor()
     model = replace(model, points=model.points[:n], soft_labels=model.soft_labels[:n])
@@ -274,7 +218,7 @@ def fits_float16(tensor):
     return tensor.dtype == torch.float32 and torch.equal(tensor.half().float(), tensor)
 
 
-@pytest.mark.parametrize(("n", "d"), ((80, 5), (1000, 20), (10, 20)))
+@pytest.mark.parametrize(("n", "d"), ((80, 5), (10, 20)))
 def test_few_points_of_few_dimensions_predict_as_before_but_for_rounding(n, d):
     model = make_rows_predictor(n, d)
     found = condense(model)
@@ -329,9 +273,8 @@ def test_points_are_the_means_of_their_clusters_and_of_their_soft_labels():
     assert fits_float16(condensed.soft_labels)
 
 
-@pytest.mark.parametrize("d", (2, 8))
-def test_clusters_are_as_good_as_those_of_scikit_learn(d):
-    model = make_rows_predictor(3000, d)
+def test_clusters_are_as_good_as_those_of_scikit_learn():
+    model = make_rows_predictor(2000, 4)
     found = condense(model)
     rows = project_columns(found, model.points)
     inertia = float(torch.cdist(rows, found.points.double()).amin(1).square().sum())
@@ -339,9 +282,7 @@ def test_clusters_are_as_good_as_those_of_scikit_learn(d):
     assert inertia < 1.1 * other.inertia_
 
 
-@pytest.mark.parametrize(
-    ("n", "k", "expected"), ((3000, 30, 30), (1500, 12, 12), (3000, 9, 15), (1000, 30, 30))
-)
+@pytest.mark.parametrize(("n", "k", "expected"), ((1500, 12, 12), (3000, 9, 15), (1000, 30, 30)))
 def test_rows_of_five_clusters_are_averaged_at_least(n, k, expected):
     found = condense(make_rows_predictor(n, d=2, k=k))
     assert len(found.points) > 950  # clusters that nobody is in are few
@@ -361,18 +302,6 @@ def test_condensed_predictors_average_rows_as_if_they_were_at_their_centers():
     torch.testing.assert_close(found.predict_log_proba(Y), torch.stack(expected))
 
 
-def test_condensed_predictors_tell_the_same_classes_apart():
-    random = np.random.default_rng(0)
-    y, places = random.integers(4, size=3000), 4 * random.normal(size=(4, 5))
-    points = torch.from_numpy(places[y] + random.normal(size=(3000, 5))).float()
-    model = replace(make_rows_predictor(3000), points=points, soft_labels=torch.eye(4)[y])
-    found = condense(model)
-    X = torch.from_numpy(places[np.arange(400) % 4] + random.normal(size=(400, 5))).float()
-    before, after = (one.predict_log_proba(project_columns(one, X)) for one in (model, found))
-    assert (before.argmax(1) == after.argmax(1)).double().mean() > 0.98
-    assert (after.argmax(1).numpy() == np.arange(400) % 4).mean() > 0.95
-
-
 @pytest.mark.parametrize("n_places", (1, 60))
 def test_copies_of_points_are_one_point(n_places):
     model = make_rows_predictor(n_places)
@@ -387,12 +316,11 @@ def test_copies_of_points_are_one_point(n_places):
     assert found.predict_log_proba(Y).isfinite().all()
 
 
-@pytest.mark.parametrize("n_columns", (2, 4, 6))
-def test_rows_of_few_different_values_are_told_apart_as_before(n_columns):
+def test_rows_of_few_different_values_are_told_apart_as_before():
     random = np.random.default_rng(0)
-    X = torch.from_numpy(random.integers(2, size=(3000, n_columns))).float()
+    X = torch.from_numpy(random.integers(2, size=(1500, 4))).float()
     y = X.sum(1).long() % 2  # of which the nearest other places have the other class
-    model = make_rows_predictor(n_columns, n_columns, k=20)
+    model = make_rows_predictor(4, 4, k=20)
     model = replace(model, points=X, soft_labels=torch.eye(2)[y])
     for one in (model, condense(model)):
         found = one.predict_log_proba(project_columns(one, X))

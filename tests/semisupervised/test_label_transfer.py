@@ -70,14 +70,6 @@ def test_profiles_are_logarithms_of_the_kernel_standardized():
     np.testing.assert_allclose(anchor_profiles(S, linked[:, 0]), P, atol=1e-3)
 
 
-def test_profiles_tell_classes_apart_alike_in_both_views():
-    graphs, (y, truth), linked = make_pair(n=200)
-    P, Q = (anchor_profiles(S, linked[:, side]) for side, S in enumerate(graphs))
-    means = [[X[t == k].mean(axis=0) for k in range(N_CLASSES)] for X, t in ((P, y), (Q, truth))]
-    apart = np.linalg.norm(np.array(means[0])[:, None] - means[1], axis=2)
-    np.testing.assert_array_equal(apart.argmin(axis=1), np.arange(N_CLASSES))
-
-
 @pytest.mark.parametrize("n_anchors", (0, 1))
 def test_too_few_anchors_tell_no_rows_apart(n_anchors):
     (S, _), _, _ = make_pair()
@@ -87,7 +79,7 @@ def test_too_few_anchors_tell_no_rows_apart(n_anchors):
 # scores
 
 
-@pytest.mark.parametrize("n_linked", (0, 1, 2, 3, 8))
+@pytest.mark.parametrize("n_linked", (0, 1, 3))
 def test_rows_add_up_to_1_however_few_are_linked(n_linked):
     graphs, (y, _), linked = make_pair(n_linked=n_linked)
     F = run(graphs, soft(y), linked)
@@ -104,14 +96,7 @@ def test_without_linked_rows_all_get_the_shares_of_the_teachers_classes():
     assert (np.diff(F[0]) < 0).all()
 
 
-def test_linked_rows_keep_the_teachers_classes():
-    graphs, (y, _), linked = make_pair()
-    scores = soft(np.random.default_rng(0).permutation(y))
-    F = run(graphs, scores, linked)
-    np.testing.assert_array_equal(F[linked[:, 1]].argmax(1), scores[linked[:, 0]].argmax(1))
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_class_without_a_linked_row_is_found_all_the_same(seed):
     graphs, (y, truth), linked = make_pair(n=200, seed=seed, classes=(0, 1, 2), n_linked=12)
     F = run(graphs, soft(y), linked)
@@ -120,7 +105,7 @@ def test_a_class_without_a_linked_row_is_found_all_the_same(seed):
     assert accuracy(F[missing], truth[missing]) > 0.8
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_it_is_no_worse_than_propagation_where_the_teacher_is_often_wrong(seed):
     graphs, (y, truth), linked = make_pair(n=200, seed=seed, n_linked=12)
     random = np.random.default_rng(seed)
@@ -141,22 +126,20 @@ def test_the_pupil_may_have_other_shares_of_classes():
     assert accuracy(F, truth[kept]) > 0.9
 
 
-def test_the_order_of_rows_does_not_matter():
+def test_neither_the_order_of_rows_nor_names_of_classes_matter_and_nothing_is_changed():
     graphs, (y, _), linked = make_pair()
-    F = run(graphs, soft(y), linked)
+    scores, p = soft(y), np.array([2, 0, 3, 1])
+    inputs = [graphs[0].data, graphs[1].data, scores, linked]
+    before = [x.copy() for x in inputs]
+    F = run(graphs, scores, linked)
+    for x, old in zip(inputs, before, strict=True):
+        np.testing.assert_array_equal(x, old)
     random = np.random.default_rng(1)
     a, b = random.permutation(120), random.permutation(120)
     moved = np.stack([np.argsort(a)[linked[:, 0]], np.argsort(b)[linked[:, 1]]], axis=1)
     moved = random.permutation(moved)
     shuffled = [S[p][:, p] for S, p in zip(graphs, (a, b), strict=True)]
-    np.testing.assert_allclose(run(shuffled, soft(y)[a], moved), F[b], atol=1e-3)
-
-
-def test_the_names_of_classes_do_not_matter():
-    graphs, (y, _), linked = make_pair()
-    p = np.array([2, 0, 3, 1])
-    F = run(graphs, soft(y), linked)
-    np.testing.assert_allclose(run(graphs, soft(y)[:, p], linked), F[:, p], atol=1e-6)
+    np.testing.assert_allclose(run(shuffled, scores[a][:, p], moved), F[b][:, p], atol=1e-3)
 
 
 def test_a_sample_of_many_rows_is_enough(monkeypatch):
@@ -169,16 +152,6 @@ def test_a_sample_of_many_rows_is_enough(monkeypatch):
     assert not np.array_equal(run(graphs, soft(y), linked, seed=1), F)
 
 
-def test_nothing_that_comes_in_is_changed():
-    graphs, (y, _), linked = make_pair()
-    scores = soft(y).astype(np.float32)
-    inputs = [graphs[0].data, graphs[1].data, scores, linked]
-    before = [x.copy() for x in inputs]
-    run(graphs, scores, linked)
-    for x, y in zip(inputs, before, strict=True):
-        np.testing.assert_array_equal(x, y)
-
-
 def test_the_transport_follows_profiles_and_holds_shares_loosely():
     P = np.array([[0.0], [1.0]])
     Q = np.array([[0.0], [0.0], [0.0], [1.0]])
@@ -187,7 +160,7 @@ def test_the_transport_follows_profiles_and_holds_shares_loosely():
     assert moved[3, 1] > 0.9
 
 
-@pytest.mark.parametrize("hold", (0.0, 0.5, 0.8, 1.0))
+@pytest.mark.parametrize("hold", (0.5, 1.0))
 def test_factors_draw_column_sums_toward_shares(monkeypatch, hold):
     """The optimum of the relaxed problem: log factors are h / (1 − h) times the log shortfall."""
     monkeypatch.setattr(label_transfer, "_RELAXATION", hold)
@@ -212,28 +185,12 @@ def weights(pairs, seed=0):
     return source_weights(sources, targets, linked, random=np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_teacher_of_noise_has_little_weight(seed):
-    graphs, _, linked = make_pair(seed=seed)
-    noise = graph(np.random.default_rng(seed).normal(size=(120, 6)))
+def test_a_teacher_of_noise_has_little_weight():
+    graphs, _, linked = make_pair()
+    noise = graph(np.random.default_rng(0).normal(size=(120, 6)))
     w = weights([(graphs, linked), ((noise, graphs[1]), linked)])
     np.testing.assert_allclose(w.sum(), 1)
     assert w[1] < 0.1
-
-
-def test_alike_teachers_weigh_alike_and_order_does_not_matter():
-    graphs, _, linked = make_pair()
-    noise = graph(np.random.default_rng(0).normal(size=(120, 6)))
-    good, bad = (graphs, linked), ((noise, graphs[1]), linked)
-    w = weights([good, bad, good])
-    np.testing.assert_allclose(w[0], w[2], rtol=0.05)
-    np.testing.assert_allclose(weights([bad, good, good]), w[[1, 0, 2]], atol=0.02)
-
-
-def test_more_linked_rows_have_more_weight():
-    graphs, _, linked = make_pair(n_linked=40)
-    w = weights([(graphs, linked), (graphs, linked[:4])])
-    assert w[0] > w[1]
 
 
 def test_teachers_that_all_disagree_weigh_the_same():
@@ -256,7 +213,7 @@ def correlation(P, Q, linked):
     return np.corrcoef([x[i, j] for i, j in others], [y[i, j] for i, j in others])[0, 1]
 
 
-@pytest.mark.parametrize("noise", (0.0, 0.5, 2.0))
+@pytest.mark.parametrize("noise", (0.0, 2.0))
 def test_agreement_is_the_squared_correlation_of_linked_rows(noise):
     random = np.random.default_rng(0)
     P = random.normal(size=(30, 8)) + 5 * np.eye(30, 8)  # rows are near to themselves

@@ -153,22 +153,6 @@ def test_a_ridge_regression_is_fitted_to_the_labels():
         np.testing.assert_allclose(found.scores[:, 1], expected, rtol=1e-6)
 
 
-def test_labels_of_one_view_are_propagated_there_alone():
-    tables, targets = make_tables()
-    few = label(targets, NINE)
-    more = label(targets, [np.r_[np.arange(9), 30, 40], np.arange(9)])
-    graphs = make_graphs(tables, few)
-    with_more, without = propagated(tables, more, graphs), propagated(tables, few, graphs)
-    assert not np.allclose(with_more[0], without[0], atol=1e-3)
-    np.testing.assert_array_equal(with_more[1], without[1])
-
-
-def test_propagated_labels_are_right():
-    tables, targets = make_tables(gap=8.0)
-    for probabilities, y in zip(propagated(tables, label(targets, NINE)), targets, strict=True):
-        assert np.mean(probabilities.argmax(axis=1) == y) > 0.9
-
-
 def test_the_order_of_rows_does_not_matter():
     tables, targets = make_tables()
     labels = label(targets, NINE, n_linked=9)
@@ -180,22 +164,6 @@ def test_the_order_of_rows_does_not_matter():
     found = run([tables[0][order], tables[1]], moved)
     np.testing.assert_allclose(found[0].posterior, expected[0].posterior[order], atol=1e-4)
     np.testing.assert_allclose(found[1].posterior, expected[1].posterior, atol=1e-4)
-
-
-def test_rows_that_no_label_reaches_have_equal_probabilities():
-    tables, targets = make_tables()
-    tables[0][-15:] += 1000.0  # a part of the graph of its own
-    probabilities = propagated(tables, label(targets, NINE, n_linked=9))[0]
-    np.testing.assert_allclose(probabilities[-15:], 1 / 3)
-    assert probabilities[:-15].max(axis=1).min() > 1 / 3
-
-
-def test_a_view_without_labels_has_no_scores():
-    tables, targets = make_tables()
-    labels = label(targets, [np.arange(9), NOTHING])
-    first, second = score_nodes(make_graphs(tables, labels), labels)
-    assert first is not None
-    assert second is None
 
 
 # calibration
@@ -269,28 +237,12 @@ def test_rows_whose_label_is_only_left_out_teach_nobody():
     assert not np.allclose(taught.votes, full.votes, atol=1e-3)
 
 
-def test_without_linked_rows_no_labels_are_transferred():
-    tables, targets = make_tables()
-    labels = label(targets, [np.arange(70), NOTHING], n_linked=0)
-    found = run(tables, labels)[1]
-    np.testing.assert_allclose(found.posterior, 1 / 3)
-    assert not found.taught
-
-
 def test_without_labels_a_view_that_is_not_taught_has_the_prior():
     tables, targets = make_tables()
     prior = (0.6, 0.3, 0.1)
     found = run(tables, label(targets, [np.arange(70), NOTHING], n_linked=0, prior=prior))[1]
     np.testing.assert_allclose(found.posterior, np.tile(prior, (60, 1)))
     np.testing.assert_allclose(found.votes, 1 / 3)  # as if all classes had the same mass
-
-
-def test_two_sources_are_mixed():
-    tables, targets = make_tables(sizes=(80, 80, 80), columns=(5, 4, 6), gap=8.0)
-    labels = label(targets, [np.arange(20, 80), np.arange(20, 80), NOTHING])
-    found = run(tables, labels)[2]
-    np.testing.assert_allclose(found.votes.sum(axis=1), 1)
-    assert np.mean(found.votes.argmax(axis=1) == targets[2]) > 0.9
 
 
 def test_a_view_is_taught_over_rows_that_lack_other_views():
@@ -365,25 +317,6 @@ def test_linked_rows_that_are_no_nodes_are_not_used(monkeypatch):
     assert {int(graphs[0].nodes[a]) for a, _ in pairs} == both
     assert {int(graphs[1].nodes[b]) for _, b in pairs} == both
     np.testing.assert_allclose(run(tables, labels, graphs)[1].posterior.sum(axis=1), 1)
-
-
-def test_the_generator_decides_the_transfer():
-    tables, targets = make_tables(sizes=(80, 80))
-    labels = label(targets, [np.arange(20, 80), NOTHING])
-    first, again = (run(tables, labels, seed=0)[1].votes for _ in range(2))
-    np.testing.assert_array_equal(first, again)
-
-
-@pytest.mark.parametrize(
-    ("q", "expected"),
-    (
-        ([1.0, 0.0, 0.0], 1.0),
-        ([1 / 3, 1 / 3, 1 / 3], 0.0),
-        ([0.5, 0.5, 0.0], 1 - np.log(2) / np.log(3)),
-    ),
-)
-def test_certainty_is_what_is_left_of_the_entropy(q, expected):
-    assert module._certainty(np.array([q]))[0] == pytest.approx(expected, abs=1e-12)
 
 
 def test_class_probabilities_that_know_nothing_teach_nothing():

@@ -73,12 +73,14 @@ def combine_by_hand(learner, scores, joint, present):
     return np.array(out)
 
 
-@pytest.mark.parametrize("power", (0.7, 0.0, -0.3))
-@pytest.mark.parametrize("n_views", (1, 2, 3))
-@pytest.mark.parametrize("has_joint", (False, True), ids=("no joint", "joint"))
+@pytest.mark.parametrize(
+    ("n_views", "power", "has_joint"),
+    ((1, 0.7, False), (2, 0.7, True), (3, -0.3, True), (3, 0.2, False)),
+)
 def test_the_formula_by_hand(n_views, power, has_joint):
     learner = make_learner(n_views, power=power)
     scores, joint, present = make_scores(n_views=n_views)
+    scores[~present] = 1e3  # of absent views, which do not count
     joint = joint if has_joint else None
     found = combine(learner, scores, joint, present)
     expected = combine_by_hand(learner, scores, joint, present)
@@ -86,35 +88,7 @@ def test_the_formula_by_hand(n_views, power, has_joint):
     np.testing.assert_allclose(np.exp(found).sum(axis=1), 1)
 
 
-def test_a_row_of_one_view_has_no_weights_but_those_of_predictors():
-    scores, joint, present = make_scores()
-    other = {"complete": (9.0, 9.0, 9.0, 9.0), "partial": (7.0, 0.0, 8.0, 5.0), "power": 3.0}
-    one, two = (combine(make_learner(**x), scores, joint, present) for x in ({}, other))
-    alone = present.sum(axis=1) == 1
-    np.testing.assert_array_equal(one[alone], two[alone])
-    assert not np.allclose(one[~alone & present.any(axis=1)], two[~alone & present.any(axis=1)])
-
-
-def test_scores_of_absent_views_do_not_count():
-    scores, joint, present = make_scores()
-    learner, other = make_learner(), scores.copy()
-    other[~present] = 1e3
-    np.testing.assert_array_equal(
-        combine(learner, scores, joint, present), combine(learner, other, joint, present)
-    )
-
-
-def test_constants_of_a_row_do_not_matter():
-    scores, joint, present = make_scores()
-    shifted = scores + np.arange(scores.shape[1] * N_PREDICTORS).reshape(1, -1, N_PREDICTORS, 1)
-    np.testing.assert_allclose(
-        combine(make_learner(), scores, joint, present),
-        combine(make_learner(), shifted, joint - 5.0, present),
-        rtol=1e-10,
-    )
-
-
-@pytest.mark.parametrize("n_views", (1, 2, 5))
+@pytest.mark.parametrize("n_views", (1, 3))
 def test_the_base_rate_enters_once(n_views):
     prior = np.array([0.9, 0.08, 0.02])
     log_prior = (tuple(np.log(prior).tolist()),) * n_views
@@ -125,26 +99,6 @@ def test_the_base_rate_enters_once(n_views):
     has = present.any(axis=1)
     np.testing.assert_allclose(p[has], np.tile(prior, (has.sum(), 1)), rtol=1e-12)
     np.testing.assert_allclose(p[~has], 1 / 3)
-
-
-def test_the_prior_of_a_row_is_the_mean_over_its_views():
-    learner = make_learner()
-    _, _, present = make_scores()
-    nothing = np.zeros((len(present), 3, N_PREDICTORS, 4))
-    found = combine(learner, nothing, None, present)[2:5]
-    np.testing.assert_allclose(found, learner.log_prior, rtol=1e-12)
-
-
-def test_weights_of_views_by_what_a_row_has():
-    learner = make_learner(complete=(1.0, 2.0, 3.0, 4.0), partial=(5.0, 6.0, 7.0, 8.0), power=0.5)
-    present = torch.tensor([[1, 1, 1], [1, 0, 1], [0, 1, 0], [0, 0, 0]]).bool()
-    views, joint = learner.weigh_views(present)
-    expected = [[1, 2, 3], [5 / 2**0.5, 0, 7 / 2**0.5], [0, 1, 0], [0, 0, 0]]
-    np.testing.assert_allclose(views, expected, rtol=1e-14)
-    np.testing.assert_array_equal(joint, [[4], [8], [0], [0]])
-    a, b, c = np.array(learner.log_prior)
-    expected = [(a + b + c) / 3, (a + c) / 2, b, np.zeros(4)]
-    np.testing.assert_allclose(learner.mean_log_prior(present), expected, rtol=1e-14)
 
 
 # weights
@@ -183,9 +137,8 @@ def slow_loss(x, scores, target, offset, x0, shrinkage, number=None, row_weight=
     return value + shrinkage * np.sum((x - x0) ** 2)
 
 
-@pytest.mark.parametrize("power", (0.0, 0.5))
-@pytest.mark.parametrize("joint", (False, True), ids=("predictors", "views and joint"))
-def test_the_loss_and_its_gradient(monkeypatch, power, joint):
+@pytest.mark.parametrize(("joint", "power"), ((False, 0.0), (True, 0.5), (True, 0.0)))
+def test_the_loss_and_its_gradient(monkeypatch, joint, power):
     random = np.random.default_rng(0)
     scores, target = random.normal(size=(12, 3, 4)), random.integers(4, size=12)
     offset = log_softmax(random.normal(size=(12, 4)), axis=1)
@@ -203,7 +156,7 @@ def test_the_loss_and_its_gradient(monkeypatch, power, joint):
     module._minimize(scores, target, offset, start, power, shrinkage, **more)
     x0 = np.r_[np.log(start), power]
     np.testing.assert_allclose(taken["x0"], x0)
-    for _ in range(3):
+    for _ in range(2):
         x = x0 + random.normal(size=len(x0)) * 0.5
         x[-1] = x[-1] if power > 0 else 0.0
 
@@ -267,24 +220,16 @@ def test_without_any_row_weights_are_those_of_the_prior():
     np.testing.assert_allclose(learner.log_prior, log_prior)
 
 
-def test_no_rows_of_a_view_leave_its_prior_weights():
+def test_strong_shrinkage_keeps_the_prior_weights():
     rows, log_prior = make_rows()
-    rows.present[:, 1] = False
+    learner = fit(rows, log_prior, prior=PriorWeights(shrinkage=1e9))
+    start = fit_super_learner([], log_prior, [True, True], np.random.default_rng(0))
+    for name in ("predictors", "complete", "partial"):
+        np.testing.assert_allclose(getattr(learner, name), getattr(start, name), rtol=1e-4)
+    rows.present[:, 1] = False  # no row of a view leaves its prior weights, too
     learner = fit(rows, log_prior, [True, False])
     assert learner.predictors[1] == PriorWeights().transferred
     assert learner.predictors[0] != PriorWeights().labeled
-
-
-def test_strong_shrinkage_keeps_the_prior_weights():
-    rows, log_prior = make_rows()
-    prior = PriorWeights(shrinkage=1e9)
-    learner, start = (
-        fit(rows, log_prior, prior=prior),
-        fit_super_learner([], log_prior, [True, True], np.random.default_rng(0)),
-    )
-    np.testing.assert_allclose(learner.predictors, start.predictors, rtol=1e-4)
-    np.testing.assert_allclose(learner.complete, start.complete, rtol=1e-4)
-    np.testing.assert_allclose(learner.partial, start.partial, rtol=1e-4)
 
 
 def test_predictors_that_know_more_get_larger_weights():
@@ -294,16 +239,6 @@ def test_predictors_that_know_more_get_larger_weights():
     learner = fit(rows, log_prior)
     assert learner.predictors[0][1] > 3 * max(learner.predictors[0][0], learner.predictors[0][2])
     assert learner.predictors[1][0] > 3 * max(learner.predictors[1][1], learner.predictors[1][2])
-
-
-def test_views_that_know_more_get_larger_weights():
-    rows, log_prior = make_rows(quality=((1.0, 1.0, 1.0), (1.0, 1.0, 1.0)))
-    noise = np.random.default_rng(1).normal(size=rows.scores[:, 1].shape)
-    rows.scores[:, 1] = 0.1 * rows.scores[:, 1] + noise  # nearly nothing
-    learner = fit(rows, log_prior)
-    assert np.sum(learner.predictors[0]) * learner.complete[0] > (
-        3 * np.sum(learner.predictors[1]) * learner.complete[1]
-    )
 
 
 def test_a_calibrated_predictor_gets_a_weight_of_about_1():
@@ -365,12 +300,6 @@ def test_views_that_tell_the_same_get_half_the_weight():
         assert weights.sum() == pytest.approx(total, rel=0.2)
 
 
-def test_the_same_seed_gives_the_same_weights():
-    rows, log_prior = make_rows()
-    assert fit(rows, log_prior) == fit(rows, log_prior)
-    assert fit(rows, log_prior).predictors == fit(rows, log_prior, seed=1).predictors
-
-
 def test_folds_are_joined():
     rows, log_prior = make_rows()
     parts = [
@@ -382,7 +311,8 @@ def test_folds_are_joined():
     np.testing.assert_array_equal(joined.take(np.arange(70)).joint, parts[0].joint)
     np.testing.assert_array_equal(joined.target, rows.target)
     random = np.random.default_rng(0)
-    assert fit_super_learner(parts, log_prior, [True] * 2, random) == fit(rows, log_prior)
+    whole = fit(rows, log_prior)
+    assert fit_super_learner(parts, log_prior, [True] * 2, random) == whole == fit(rows, log_prior)
 
 
 def test_subsets_of_the_views_of_complete_rows():
@@ -402,42 +332,35 @@ def test_subsets_of_the_views_of_complete_rows():
 # files
 
 
+OF_OTHERS = "of other views or classes"
+CANNOT_BE = "super learner cannot be"
+
+
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "message"),
     (
-        {"predictors": ((1.0, 1.0, 1.0),) * 2},
-        {"predictors": ((1.0, 1.0),) * 3},
-        {"complete": (1.0, 1.0, 1.0)},
-        {"partial": (1.0,) * 5},
-        {"log_prior": ((-1.0,) * 4,) * 2},
-        {"log_prior": ((-1.0,) * 3,) * 3},
+        ({"predictors": ((1.0, 1.0, 1.0),) * 2}, OF_OTHERS),
+        ({"predictors": ((1.0, 1.0),) * 3}, OF_OTHERS),
+        ({"complete": (1.0, 1.0, 1.0)}, OF_OTHERS),
+        ({"partial": (1.0,) * 5}, OF_OTHERS),
+        ({"log_prior": ((-1.0,) * 4,) * 2}, OF_OTHERS),
+        ({"log_prior": ((-1.0,) * 3,) * 3}, OF_OTHERS),
+        ({"predictors": ((1.0, 1.0, -0.1), *[(1.0,) * 3] * 2)}, CANNOT_BE),
+        ({"complete": (1.0, np.nan, 1.0, 1.0)}, CANNOT_BE),
+        ({"partial": (1.0, 1.0, 1.0, 1e7)}, CANNOT_BE),
+        ({"power": np.nan}, CANNOT_BE),
+        ({"power": 1e7}, CANNOT_BE),
+        ({"log_prior": ((-1.0, np.nan, -1.0, -1.0), *[(-1.0,) * 4] * 2)}, CANNOT_BE),
+        ({"log_prior": ((-1.0, 1e7, -1.0, -1.0), *[(-1.0,) * 4] * 2)}, CANNOT_BE),
     ),
     ids=str,
 )
-def test_weights_of_other_views_or_classes_are_refused(changes):
-    make_learner().check(3, 4)
-    with pytest.raises(ValueError, match="of other views or classes"):
+def test_weights_that_do_not_fit_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
         make_learner(**changes).check(3, 4)
-
-
-@pytest.mark.parametrize("bad", (-0.1, np.nan, np.inf, 1e7))
-@pytest.mark.parametrize("field", ("predictors", "complete", "partial", "power", "log_prior"))
-def test_weights_that_cannot_be_are_refused(field, bad):
-    values = {
-        "predictors": ((1.0, 1.0, bad), *[(1.0,) * 3] * 2),
-        "complete": (1.0, bad, 1.0, 1.0),
-        "partial": (1.0, 1.0, 1.0, bad),
-        "power": bad,
-        "log_prior": ((-1.0, bad, -1.0, -1.0), *[(-1.0,) * 4] * 2),
-    }
-    learner = make_learner(**{field: values[field]})
-    if bad == -0.1 and field in ("power", "log_prior"):
-        learner.check(3, 4)
-        return
-    with pytest.raises(ValueError, match="super learner cannot be"):
-        learner.check(3, 4)
 
 
 def test_the_largest_weights_that_can_be_are_accepted():
     largest = {"predictors": ((1e6,) * 3,) * 3, "log_prior": ((-1e6,) * 4,) * 3, "power": 16.0}
     make_learner(**largest, complete=(1e6,) * 4, partial=(0.0,) * 4).check(3, 4)
+    make_learner(power=-0.1).check(3, 4)

@@ -106,36 +106,17 @@ def test_a_plan_becomes_arrays_and_numbers_and_back():
     assert repr(arrays).startswith("ViewPlan(4 × 3, reg=")
 
 
-@pytest.mark.parametrize("reduction", ("mean", "sum"))
-def test_in_several_rounds_costs_are_averaged(reduction, monkeypatch):
-    monkeypatch.setattr(view_plan, "_ROWS", 20)
+def test_in_several_rounds_sums_over_batches_are_averaged():
     tables = make_tables((60, 45, 30, 12))
-    found = plan(tables, reduction=reduction, batch_size=20)
+    found = plan(tables, reduction="sum", batch_size=20)
     network, generator, random = make_network(tables), seeded(), np.random.default_rng(1)
     streams = [ShuffledIndices(len(X), 20, random) for X in tables]
     costs = []
     for _ in range(3):  # 60 rows, 20 at a time
         some = [X[stream.next_batch()] for X, stream in zip(tables, streams, strict=True)]
         assert [len(X) for X in some] == [20, 20, 20, 12]
-        costs.append(cost_of(network, some, generator, reduction=reduction))
+        costs.append(cost_of(network, some, generator, reduction="sum"))
     np.testing.assert_allclose(found.C, torch.stack(costs).mean(0), rtol=1e-5)
-
-
-def test_sums_are_those_of_batches_of_the_size_of_training():
-    # 60 rows in batches of 20 give sums over 20, about 20 means; sums over 60 would be 60.
-    tables = make_tables((60, 60, 60, 60))
-    mean, total = plan(tables), plan(tables, reduction="sum", batch_size=20)
-    ratio = (total.C.sum() / mean.C.sum()).item()
-    assert ratio == pytest.approx(20, rel=0.3)
-
-
-def test_the_number_of_rounds_is_limited(monkeypatch):
-    monkeypatch.setattr(view_plan, "_ROUNDS", 2)
-    tables, calls = make_tables(), []
-    network = make_network(tables)
-    network.encoders[0].register_forward_hook(lambda module, rows, out: calls.append(len(out)))
-    plan(tables, reduction="sum", batch_size=10, network=network)
-    assert calls == [10, 10]
 
 
 def test_the_seeds_decide_and_the_network_is_left_alone():
@@ -184,16 +165,12 @@ def test_the_matching_does_not_depend_on_constants_of_rows_and_columns():
     assert match_columns([solved(C), solved(shifted)])[1].tolist() == [1, 2, 0]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_first_member_of_noise_does_not_spoil_the_matching_of_the_others(seed):
     noise = np.random.default_rng(seed).normal(size=(5, 3))
     first, *rest = match_columns([solved(C) for C in (noise, *noisy_costs(6, seed=seed))])
     assert first.tolist() == [0, 1, 2]
     assert len({tuple(order) for order in rest}) == 1
-
-
-def test_one_reference_needs_no_matching():
-    assert [order.tolist() for order in match_columns([solved([[1.0], [2.0]])] * 2)] == [[0], [0]]
 
 
 def test_views_have_an_order_that_is_kept():
@@ -202,17 +179,14 @@ def test_views_have_an_order_that_is_kept():
     other = solved(C[::-1, ::-1] ** 2, pairwise=True)
     assert pairs.pairwise
     assert [order.tolist() for order in match_columns([pairs, other])] == [[0, 1, 2, 3]] * 2
-
-
-def test_the_plan_of_one_member_is_its_own():
-    plan = solved(COST)
-    assert solve_mean_plan([plan], Planner(0.7)) is plan
+    assert [order.tolist() for order in match_columns([solved([[1.0], [2.0]])] * 2)] == [[0], [0]]
 
 
 @pytest.mark.parametrize("pairwise", (False, True))
-def test_the_plan_over_mean_costs_of_equal_members_is_that_of_each(pairwise):
+def test_the_plan_over_mean_costs_of_equal_members_is_that_of_each(pairwise, null):
     C = np.abs(np.subtract.outer(np.arange(5.0) ** 2, np.arange(5.0) ** 2)) if pairwise else COST
-    plan = replace(solved(C, pairwise=pairwise), null=draw(planted()))
+    plan = replace(solved(C, pairwise=pairwise), null=null)
+    assert solve_mean_plan([plan], Planner(0.7)) is plan
     found = solve_mean_plan([plan] * 3, PLANNER)
     for name in ("W", "C", "f", "g"):
         assert np.array_equal(getattr(found, name), getattr(plan, name))
@@ -222,7 +196,7 @@ def test_the_plan_over_mean_costs_of_equal_members_is_that_of_each(pairwise):
     assert (found.std == 0).all()
 
 
-@pytest.mark.parametrize("member", range(1, 5))
+@pytest.mark.parametrize("member", (1, 4))
 def test_the_order_of_a_members_references_does_not_matter(member):
     plans = [solved(C) for C in noisy_costs(noise=0.3)]
     expected = solve_mean_plan(plans, PLANNER)
@@ -232,7 +206,8 @@ def test_the_order_of_a_members_references_does_not_matter(member):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
-def test_costs_are_averaged_and_then_solved():
+def test_costs_are_averaged_and_then_solved_as_by_pot():
+    ot = pytest.importorskip("ot")
     costs = noisy_costs()
     plans = [solved(C) for C in costs]
     found = solve_mean_plan(plans, PLANNER)
@@ -246,12 +221,6 @@ def test_costs_are_averaged_and_then_solved():
     Ws = np.stack([plan.W for plan in plans])
     np.testing.assert_allclose(found.std, Ws.std(axis=0, ddof=1), rtol=1e-6)
     assert np.abs(found.W - Ws.mean(axis=0)).max() > 1e-3  # the mean plan is another
-
-
-def test_the_plan_over_mean_costs_is_that_of_pot():
-    ot = pytest.importorskip("ot")
-    costs = noisy_costs(noise=0.2, seed=1)
-    found = solve_mean_plan([solved(C) for C in costs], PLANNER)
     a, b = np.full(5, 1 / 5), np.full(3, 1 / 3)
     expected = ot.sinkhorn(a, b, found.C.astype(np.float64), found.reg, stopThr=1e-12)
     np.testing.assert_allclose(found.W, expected, atol=1e-6)
@@ -297,40 +266,37 @@ def planted(n=400, seed=0, **how):
     return list(make_views(n, n_views=6, n_groups=2, random_state=seed, **how).views.values())
 
 
-def junk(n=400, seed=0, n_views=6):
+def junk(n=150, seed=0, n_views=6):
     views = make_views(n, n_views=1, n_groups=1, n_junk=n_views, random_state=seed).views
     return list(views.values())[1:]
+
+
+@pytest.fixture(scope="module")
+def null():
+    """Of two planted groups."""
+    return draw(planted())
 
 
 # truth
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_planted_groups_stand_out(seed):
-    found = draw(planted(seed=seed), seed=seed)
-    assert found.p_value == 0.05
-    assert found.relative_cost < 0.6
-    assert found.relative_costs.min() > 0.6
-    assert found.plan.view_labels(2).labels.tolist() in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
+def test_planted_groups_stand_out(null):
+    assert null.p_value == 0.05
+    assert null.relative_cost < 0.6
+    assert null.relative_costs.min() > 0.6
+    assert null.plan.view_labels(2).labels.tolist() in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
 
 
 def test_noise_does_not():
     """Where there is nothing to find, p-values are spread evenly over 0.05, 0.1, …, 1."""
-    p_values = np.array([draw(junk(150, seed), seed=seed).p_value for seed in range(12)])
+    p_values = np.array([draw(junk(seed=seed), seed=seed).p_value for seed in range(10)])
     assert (p_values == 0.05).sum() <= 2
     assert 0.35 < p_values.mean() < 0.7
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_junk_view_costs_most(seed):
-    found = draw(planted(seed=seed, n_junk=1), seed=seed)
+def test_a_junk_view_costs_most():
+    found = draw(planted(n_junk=1))
     assert found.plan.C.mean(1).argmax() == 6
-
-
-def test_views_of_one_distribution_are_all_close_and_none_closer():
-    data = make_views(400, n_views=6, n_groups=1, random_state=0)
-    together, apart = draw(list(data.views.values())), draw(planted())
-    assert together.plan.C.max() < 0.1 * apart.plan.C.max()
 
 
 def test_rotations_of_one_cloud_cost_nothing():
@@ -347,23 +313,18 @@ def test_rotations_of_one_cloud_cost_nothing():
 # what it is made of
 
 
-def test_shapes_and_plans():
-    found = draw(planted(), n_components=3)
-    assert found.W.shape == found.C.shape == (19, 6, 6)
-    assert found.plan.W.shape == (6, 6)
-    assert found.plan.pairwise
-    for W in (found.plan.W, *found.W):
+def test_the_relative_cost_compares_plans_with_an_even_one(null):
+    assert null.W.shape == null.C.shape == (19, 6, 6)
+    assert null.plan.W.shape == (6, 6)
+    assert null.plan.pairwise
+    for W in (null.plan.W, *null.W):
         np.testing.assert_allclose(W.sum(axis=0), 1 / 6, rtol=1e-5)
         assert np.abs(W.diagonal()).max() == 0
-    np.testing.assert_allclose(found.C, found.C.transpose(0, 2, 1))
-
-
-def test_the_relative_cost_compares_the_plan_with_an_even_one():
-    found = draw(planted())
+    np.testing.assert_allclose(null.C, null.C.transpose(0, 2, 1))
     even = (1 - np.eye(6)) / 30
     for W, C, cost in (
-        (found.plan.W, found.plan.C, found.relative_cost),
-        (found.W[3], found.C[3], found.relative_costs[3].item()),
+        (null.plan.W, null.plan.C, null.relative_cost),
+        (null.W[3], null.C[3], null.relative_costs[3].item()),
     ):
         assert cost == pytest.approx(((W * C).sum() / (even * C).sum()).item(), rel=1e-5)
         assert 0 < cost < 1
@@ -391,27 +352,6 @@ def test_between_few_views_every_plan_is_the_same_and_none_stands_out(n_views):
     assert draw(planted()[:n_views]).p_value == 1.0
 
 
-def test_noise_keeps_the_values_of_every_column_and_loses_the_rows():
-    X = np.random.default_rng(0).normal(size=(50, 3)) * [1, 2, 3]
-    X[:, 1] = X[:, 0]
-    shuffled = view_plan._shuffle_columns(np.concatenate([X, X]).T, np.random.default_rng(1))
-    np.testing.assert_array_equal(np.sort(shuffled, axis=0), np.sort(X, axis=0))
-    assert abs(np.corrcoef(shuffled.T)[0, 1]) < 0.5
-
-
-def test_components_have_a_total_variance_of_one_and_zeros_where_there_are_none():
-    X = np.random.default_rng(0).normal(size=(50, 3)) * [5, 2, 1] + 7
-    Y = view_plan._components(X, 5)
-    assert Y.shape == (50, 5)
-    assert (Y[:, 3:] == 0).all()
-    np.testing.assert_allclose(Y.mean(0), 0, atol=1e-12)
-    np.testing.assert_allclose(Y.var(0).sum(), 1)
-    assert (np.diff(Y.var(0)) <= 0).all()
-    off = np.cov(Y[:, :3].T)
-    np.testing.assert_allclose(off, np.diag(np.diag(off)), atol=1e-12)
-    assert (view_plan._components(np.ones((4, 2)), 3) == 0).all()
-
-
 def test_views_that_are_constant_or_narrow_are_no_trouble():
     views = [np.ones((30, 3), np.float32), planted()[0][:30, :1], planted()[1][:30], planted()[2]]
     found = draw(views)
@@ -419,23 +359,11 @@ def test_views_that_are_constant_or_narrow_are_no_trouble():
     assert 0 < found.p_value <= 1
 
 
-def test_large_views_are_sampled(monkeypatch):
-    monkeypatch.setattr(view_plan, "_NULL_ROWS", 40)
-    monkeypatch.setattr(view_plan, "_NULL_COLUMNS", 7)
-    components, tables = view_plan._components, []
-    monkeypatch.setattr(view_plan, "_components", lambda X, n: tables.append(X) or components(X, n))
-    views = planted()
-    assert draw(views).C.shape == (19, 6, 6)
-    for X, sample in zip(views, tables[-6:], strict=True):  # the views themselves come last
-        assert sample.shape == (40, 7)
-        assert set(sample.ravel().tolist()) <= set(X.ravel().tolist())
-        columns = [int(np.flatnonzero((entry == X).any(axis=0))[0]) for entry in sample[0]]
-        assert columns == sorted(columns)
-
-
-def test_the_generators_decide():
-    views = planted()
+def test_large_views_are_sampled_and_the_generators_decide():
+    views = junk(600, n_views=2)
+    views = [np.tile(X, 10) for X in views]
     first, again, other = draw(views), draw(views), draw(views, seed=1)
+    assert first.C.shape == (19, 2, 2)
     assert np.array_equal(first.C, again.C)
     assert np.array_equal(first.plan.C, again.plan.C)
     assert not np.array_equal(first.C, other.C)
