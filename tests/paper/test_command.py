@@ -5,23 +5,63 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from joblib import parallel_config
 from rich.console import Console
 from typer.testing import CliRunner
 
+from paper import __main__ as main
 from paper import command
 from paper.__main__ import app
 from paper.catalog import EXPERIMENTS, Experiment
 from paper.cells import DATASETS, Cell
-from paper.command import Options, check_options, comparison_table
+from paper.command import Options, comparison_table
 from paper.records import read_record, record_path
 from paper.rows import Row
 from paper.runs import read_runs
 from paper.schedule import Item
 from paper.statistics import Difference, Score
 from paper.workers import run_items
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def pages(monkeypatch, tmp_path):
+    """Arguments of the calls of `write_page`, which writes nothing."""
+    calls = []
+    monkeypatch.setattr(main, "write_page", lambda results, page: calls.append((results, page)))
+    monkeypatch.chdir(tmp_path)
+    return calls
+
+
+def test_the_page_is_written_to_docs_from_the_results(pages):
+    result = CliRunner().invoke(app, ["report"])
+    assert result.output.strip() == "Page written to docs/reproduction.md"
+    assert pages == [(Path("results/paper"), Path("docs/reproduction.md"))]
+
+
+def test_an_existing_page_is_replaced_only_with_force(pages, tmp_path):
+    (tmp_path / "page.md").touch()
+    error = CliRunner().invoke(app, ["report", "--out", "page.md"]).exception
+    assert isinstance(error, FileExistsError)
+    assert "--force" in str(error)
+    assert pages == []
+    assert CliRunner().invoke(app, ["report", "--out", "page.md", "--force"]).exit_code == 0
+    assert pages == [(Path("results/paper"), Path("page.md"))]
+
+
+@pytest.mark.slow
+def test_the_module_is_a_command(tmp_path):
+    given = ("run", "synthetic", "--data", str(tmp_path / "nowhere"), "--out", str(tmp_path))
+    command = [sys.executable, "-m", "paper", *given]
+    failed = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert failed.returncode == 1
+    assert "nowhere does not exist" in failed.stderr
+    assert "Traceback" not in failed.stderr
+
 
 FEW = (("max_epochs", 1),)
 CELLS = [
@@ -35,119 +75,105 @@ def make(dataset):
     yield from (cell for cell in CELLS if cell.dataset == dataset)
 
 
-@pytest.fixture
-def run(monkeypatch, tmp_path):
+def run_table(out, *arguments, trials=2):
     """The command, with a table of three small cells."""
     small = Experiment("table2", "A small table", ("handwritten", "msrc"), make)
-    monkeypatch.setattr(command, "EXPERIMENTS", {**EXPERIMENTS, "table2": small})
+    given = ["run", "table2", "--out", str(out), "--trials", str(trials), "--jobs", "1"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "EXPERIMENTS", {**EXPERIMENTS, "table2": small})
+        return CliRunner().invoke(app, [*given, "--device", "cpu", *arguments])
 
-    def run_table(*arguments, trials=2):
-        given = ["table2", "--out", str(tmp_path), "--trials", str(trials), "--jobs", "1"]
-        given += ["--device", "cpu"]
-        return CliRunner().invoke(app, ["run", *given, *arguments])
 
-    return run_table
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """What a run printed, and its folder; not to be changed."""
+    out = tmp_path_factory.mktemp("first")
+    result = run_table(out)
+    assert result.exit_code == 0, result.output
+    return result.output, out
+
+
+@pytest.fixture
+def finished(first, tmp_path):
+    """A copy of the folder."""
+    return Path(shutil.copytree(first[1], tmp_path / "finished"))
 
 
 def contents(folder):
     return {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in folder.rglob("trial-*.json")}
 
 
-def test_records_summary_note_and_table(run, tmp_path):
-    result = run()
-    assert result.exit_code == 0, result.output
-    assert "6 trainings to run, 0 finished before" in result.output
-    assert "6/6 trainings" in result.output
-    assert "Skipped: msrc. It is not in the package. Pass --data PATH" in result.output
+def test_records_summary_note_and_table(first):
+    printed, out = first
+    assert "6 trainings to run, 0 finished before" in printed
+    assert "6/6 trainings" in printed
+    assert "Skipped: msrc. It is not in the package. Pass --data PATH" in printed
     for part in ("A small table, Handwritten", "HOT (11), max_epochs=1", "over 2 trials"):
-        assert part in result.output
-    assert all(record_path(tmp_path, cell, t).exists() for cell in CELLS for t in (0, 1))
-    summary = json.loads((tmp_path / "paper" / "table2.json").read_text())
+        assert part in printed
+    assert all(record_path(out, cell, t).exists() for cell in CELLS for t in (0, 1))
+    summary = json.loads((out / "paper" / "table2.json").read_text())
     assert summary["trainings"] == 4
     assert [Cell.from_json(entry["cell"]) for entry in summary["cells"]] == CELLS
-    (note,) = read_runs(tmp_path)
+    (note,) = read_runs(out)
     assert (note["trainings"], note["controls"], note["failed"], note["jobs"]) == (4, 2, 0, 1)
     assert note["seconds"] > 0
 
 
-def test_what_is_finished_is_not_run_again_unless_asked(run, tmp_path):
-    run()
-    before = contents(tmp_path)
-    gone = record_path(tmp_path, CELLS[1], 1)
+def test_what_is_finished_is_not_run_again_unless_asked(finished):
+    before = contents(finished)
+    assert "0 trainings to run, 4 finished" in run_table(finished, "--settings", "paper").output
+    gone = record_path(finished, CELLS[1], 1)
     gone.unlink()
-    result = run()
-    assert "1 trainings to run, 5 finished before" in result.output
-    after = contents(tmp_path)
+    assert "1 trainings to run, 5 finished before" in run_table(finished).output
+    after = contents(finished)
     assert {p: c for p, c in after.items() if p != gone} == {
         p: c for p, c in before.items() if p != gone
     }
     old, new = (json.loads(files[gone][0]) for files in (before, after))
     assert old["scores"] == pytest.approx(new["scores"], abs=0.01)
-    assert "0 trainings to run, 6 finished before" in run().output
-    assert contents(tmp_path) == after
-    assert "6 trainings to run, 6 finished before" in run("--again").output
-    assert all(contents(tmp_path)[path][1] > after[path][1] for path in after)
+    assert "0 trainings to run, 6 finished before" in run_table(finished).output
+    assert contents(finished) == after
+    again = run_table(finished, "--again", "--settings", "paper")
+    assert "4 trainings to run, 4 finished before" in again.output
+    assert sum(contents(finished)[path][1] > after[path][1] for path in after) == 4
 
 
-def test_more_trials_add_to_those_there_are(run):
-    run(trials=1)
-    result = run(trials=2)
-    assert "3 trainings to run, 3 finished before" in result.output
-
-
-def test_what_is_in_the_way_is_told_and_left_byte_for_byte(run, tmp_path):
-    half, foreign = record_path(tmp_path, CELLS[0], 0), record_path(tmp_path, CELLS[2], 1)
+def test_what_is_in_the_way_is_told_and_left_byte_for_byte(finished):
+    half, foreign = record_path(finished, CELLS[0], 0), record_path(finished, CELLS[2], 1)
     for path, text in ((half, '{"format": "hotview-rec'), (foreign, '{"format": "another-1"}')):
-        path.parent.mkdir(parents=True)
         path.write_text(text)
-    before = contents(tmp_path)
+    before = contents(finished)
     for arguments in ((), ("--again",)):
-        result = run(*arguments)
+        result = run_table(finished, *arguments)
         assert result.exit_code == 1
         assert "2 problems; the rest is done" in result.output
         for path in (half, foreign):
             assert str(path) in result.output
-            assert contents(tmp_path)[path] == before[path]
-    assert len(contents(tmp_path)) == 6
-    summary = json.loads((tmp_path / "paper" / "table2.json").read_text())
+            assert contents(finished)[path] == before[path]
+    assert len(contents(finished)) == 6
+    summary = json.loads((finished / "paper" / "table2.json").read_text())
     assert [entry.get("missing", 0) for entry in summary["cells"]] == [1, 0, 1]
 
 
-def test_what_fails_is_told_and_the_rest_goes_on(run, monkeypatch, tmp_path):
+def test_what_fails_is_told_and_the_rest_goes_on(monkeypatch, tmp_path):
     wrong = Cell("handwritten", "semi-supervised", "HOT (11)", "paper", without="nose")
     monkeypatch.setattr(sys.modules[__name__], "CELLS", [wrong, CELLS[2]])
-    result = run()
+    result = run_table(tmp_path)
     assert result.exit_code == 1
     assert f"{wrong.id} failed: ValueError: handwritten has no view 'nose'" in result.output
     assert record_path(tmp_path, CELLS[1], 1).exists()
     assert read_runs(tmp_path)[0]["failed"] == 1
 
 
-def test_experiments_without_cells_write_nothing(run, monkeypatch, tmp_path):
-    other = Experiment("figure2", "", ("msrc",), make)
-    small = {"table2": command.EXPERIMENTS["table2"], "figure2": other}
-    monkeypatch.setattr(command, "EXPERIMENTS", small)
-    given = ["--out", str(tmp_path), "--trials", "1", "--jobs", "1", "--device", "cpu"]
-    assert CliRunner().invoke(app, ["run", "all", *given]).exit_code == 0
-    assert {path.name for path in (tmp_path / "paper").iterdir()} == {"table2.json", "runs.jsonl"}
-
-
-def test_results_whose_records_are_gone_are_not_replaced_by_fewer(run, tmp_path):
-    assert run(trials=2).exit_code == 0
-    path = tmp_path / "paper" / "table2.json"
+def test_results_whose_records_are_gone_are_not_replaced_by_fewer(finished):
+    path = finished / "paper" / "table2.json"
     before = path.read_bytes()
-    shutil.rmtree(tmp_path / "records")
+    shutil.rmtree(finished / "records")
     for arguments, trials in (((), 1), (("--settings", "paper"), 2)):
-        error = run(*arguments, trials=trials).exception
+        error = run_table(finished, *arguments, trials=trials).exception
         assert isinstance(error, ValueError)
         assert "they would be lost. Choose another --out" in str(error)
         assert path.read_bytes() == before
-    assert run(trials=2).exit_code == 0  # which makes all of them again
-
-
-def test_settings_choose_cells(run):
-    assert "4 trainings to run" in run("--settings", "robust").output
-    assert "2 trainings to run, 4 finished" in run().output
 
 
 @pytest.mark.parametrize(
@@ -155,10 +181,8 @@ def test_settings_choose_cells(run):
     (
         (("table9",), "Expected experiment to be one of table2, averaged, table3"),
         (("--dataset", "mnist"), "Expected --dataset to be one of handwritten"),
-        (("--settings", "mine"), "Expected --settings to be one of paper, robust"),
         (("figure3", "--dataset", "msrc"), "figure3 is run on handwritten, not on msrc"),
         (("--trials", "0"), "0 is not in the range"),
-        (("--jobs", "0"), "0 is not in the range"),
     ),
 )
 def test_wrong_usage_is_told(arguments, message):
@@ -181,12 +205,6 @@ def test_data_that_are_asked_for_have_to_be_there(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_file_is_no_folder_for_results(tmp_path):
-    (tmp_path / "results").touch()
-    given = ["run", "synthetic", "--out", str(tmp_path / "results")]
-    assert isinstance(CliRunner().invoke(app, given).exception, NotADirectoryError)
-
-
 @pytest.mark.parametrize("name", ("records", "paper"))
 def test_a_file_in_the_folder_of_results_is_told_before_any_training(tmp_path, name):
     (tmp_path / name).write_text("")
@@ -196,23 +214,10 @@ def test_a_file_in_the_folder_of_results_is_told_before_any_training(tmp_path, n
     assert name in str(error)
 
 
-def test_several_experiments_are_run_together():
-    options = Options(("table3", "table2", "table3"))
-    check_options(options)
-    assert [experiment.name for experiment in options.experiments] == ["table3", "table2"]
-
-
 def test_the_help_names_all_there_is():
     text = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "200"}).output
     for name in (*EXPERIMENTS, "all", *DATASETS, "Examples: python -m paper run table2"):
         assert name in text
-
-
-def test_all_is_everything():
-    options = Options()
-    check_options(options)
-    assert [experiment.name for experiment in options.experiments] == list(EXPERIMENTS)
-    assert options.possible_datasets == list(DATASETS)
 
 
 def test_the_table_shows_paper_ours_and_difference():
@@ -245,13 +250,15 @@ def test_the_table_shows_paper_ours_and_difference():
     assert list(table.columns[5].cells) == ["+1.0 (-0.1, +2.1)", ""]
 
 
-def test_where_no_number_of_processes_is_given_joblib_is_asked(run, tmp_path, capsys):
-    options = Options(("table2",), trials=1, device="cpu", out=tmp_path)
+def test_where_no_number_of_processes_is_given_joblib_is_asked(tmp_path, monkeypatch, capsys):
+    small = Experiment("table2", "", ("handwritten",), lambda dataset: CELLS[2:])
+    monkeypatch.setattr(command, "EXPERIMENTS", {**EXPERIMENTS, "table2": small})
+    options = Options(("table2",), trials=2, device="cpu", out=tmp_path)
     with parallel_config("threading", n_jobs=2):
         assert command.run_experiments(options) == 0
-    assert "3 trainings to run, 0 finished before; 2 processes" in capsys.readouterr().out
+    assert "2 trainings to run, 0 finished before; 2 processes" in capsys.readouterr().out
     assert read_runs(tmp_path)[0]["jobs"] == 2
-    assert len(contents(tmp_path)) == 3
+    assert len(contents(tmp_path)) == 2
 
 
 # Two cells that end and two that do not; the first are first, though they are shorter.
@@ -277,48 +284,41 @@ ENDING = [
 ]
 
 
-@pytest.fixture(scope="module")
-def interrupted(tmp_path_factory):
-    """A run in two processes that was stopped by Ctrl-C: its folder, its output, the process."""
-    out = tmp_path_factory.mktemp("interrupted")
+def default_interrupt():
+    """Ctrl-C ends the process, even where the run of these tests ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_what_is_finished_and_ends_all_processes(tmp_path):
+    out = tmp_path / "interrupted"
     given = ["run", "table2", "--out", str(out), "--trials", "2", "--jobs", "2"]
     command = [sys.executable, "-c", ENDLESS, *given, "--device", "cpu"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, **pipes, text=True, start_new_session=True)
+    how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": default_interrupt}
+    process = subprocess.Popen(command, **how, text=True, start_new_session=True)
     try:
         wait_until(lambda: len(contents(out)) == 4)
         time.sleep(0.5)  # the endless trainings have started
         os.killpg(process.pid, signal.SIGINT)
-        printed, errors = process.communicate(timeout=60)
+        printed, errors = process.communicate(timeout=120)
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
         raise
     assert "Traceback" not in errors
-    return out, printed, process
-
-
-def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(interrupted):
-    out, printed, process = interrupted
     assert process.returncode == 130
     assert "Stopped. 4 trainings of this run are kept" in printed
     assert "give the same command again" in printed
     assert len(contents(out)) == 4
     assert read_runs(out)[0]["interrupted"] is True
-
-
-def test_ctrl_c_ends_all_processes(interrupted):
-    wait_until(lambda: not group_lives(interrupted[2].pid))
-
-
-@pytest.mark.parametrize("cell", ENDING, ids=lambda cell: cell.id)
-def test_records_do_not_depend_on_the_number_of_processes(interrupted, tmp_path, cell):
-    (done,) = run_items([Item(cell, (0, 1))], tmp_path, jobs=1)
-    assert done.error is None
-    for trial in (0, 1):
-        alone, beside = (read_record(out, cell, trial) for out in (tmp_path, interrupted[0]))
-        assert alone.pop("seconds") > 0
-        assert beside.pop("seconds") > 0
-        assert alone == beside
+    wait_until(lambda: not group_lives(process.pid))
+    for cell in ENDING:  # records do not depend on the number of processes
+        (done,) = run_items([Item(cell, (0, 1))], tmp_path / "alone", jobs=1)
+        assert done.error is None
+        for trial in (0, 1):
+            alone, beside = (read_record(tmp_path / x, cell, trial) for x in ("alone", out))
+            assert alone.pop("seconds") > 0
+            assert beside.pop("seconds") > 0
+            assert alone == beside
 
 
 def wait_until(condition):

@@ -1,8 +1,26 @@
+import io
 import json
+import math
+import threading
+import time
 
+import numpy as np
 import pytest
+import torch
+from rich.console import Console
 
+from paper import environment
 from paper.cells import Cell
+from paper.data import load_dataset
+from paper.environment import (
+    gpu_lock,
+    one_thread,
+    pick_device,
+)
+from paper.estimators import make_estimator, plain_parameters
+from paper.inventory import take_inventory
+from paper.json_files import dump_json, plain, write_json
+from paper.progress import TrainingsBar
 from paper.records import (
     FORMAT,
     ForeignRecordError,
@@ -11,6 +29,8 @@ from paper.records import (
     record_path,
     write_record,
 )
+from paper.runs import append_run, read_runs
+from paper.schedule import make_items
 
 CELL = Cell("handwritten", "unsupervised", "HOT (11)", "paper")
 RECORD = {"trial": 7, "scores": {"test": 0.9}, "dataset": {"fingerprint": "abc"}}
@@ -23,15 +43,6 @@ def test_a_record_is_where_it_should_be_and_comes_back(tmp_path):
     found = read_record(tmp_path, CELL, 7, "abc")
     assert found == {"format": FORMAT, "cell": CELL.to_json(), **RECORD}
     assert read_record(tmp_path, CELL, 8) is None
-
-
-def test_a_control_has_one_record_for_both_tasks(tmp_path):
-    semi, un = (
-        Cell("handwritten", task, "logistic regression", "-")
-        for task in ("semi-supervised", "unsupervised")
-    )
-    write_record(tmp_path, semi, RECORD)
-    assert read_record(tmp_path, un, 7)["scores"] == {"test": 0.9}
 
 
 def test_parameters_that_came_later_count_where_they_change_anything():
@@ -49,15 +60,11 @@ def change(**changes):
     ("spoil", "message"),
     (
         (lambda record: json.dumps(record)[:-20], "cannot be read as a record"),
-        (lambda record: "", "cannot be read as a record"),
         (lambda record: "\udcff", "cannot be read as a record"),
         (lambda record: "[1, 2]", "expected 'hotview-record-1', but got 'list'"),
         (change(format="hotview-record-0"), "but got 'hotview-record-0'"),
-        (change(format=None), "is not a record of this format"),
-        (change(trial=6), "another cell or trial"),
         (change(cell={}), "another cell or trial"),
         (change(dataset={"fingerprint": "def"}), "from other data: expected fingerprint abc"),
-        (change(dataset=None), "from other data"),
         (change(scores=None), "has no scores"),
     ),
 )
@@ -68,3 +75,241 @@ def test_what_is_not_the_record_is_told(tmp_path, spoil, message):
     with pytest.raises(ForeignRecordError, match=message) as error:
         read_record(tmp_path, CELL, 7, "abc")
     assert str(path) in str(error.value)
+
+
+CONTROLS = [
+    Cell("handwritten", task, "logistic regression", "-")
+    for task in ("semi-supervised", "unsupervised")
+]
+
+
+def finish(out, cell, *trials, **changed):
+    for trial in trials:
+        about = {"fingerprint": load_dataset(cell.dataset, None, trial).fingerprint}
+        record = {"trial": trial, "scores": {}, "dataset": about}
+        if not cell.is_control:
+            given = plain_parameters(make_estimator(cell, trial))
+            record["parameters"] = {**given, **changed}
+        write_record(out, cell, record)
+
+
+def test_only_what_is_not_there_is_missing(tmp_path):
+    finish(tmp_path, CELL, 0, 2)
+    found = take_inventory(tmp_path, [CELL], 4)
+    assert found.missing == {CELL: (1, 3)}
+    assert (found.n_missing, found.n_finished, found.foreign) == (2, 2, ())
+
+
+def test_cells_of_one_essence_count_once(tmp_path):
+    found = take_inventory(tmp_path, [*CONTROLS, CELL, CELL], 3)
+    assert found.missing == {CONTROLS[0].essence: (0, 1, 2), CELL: (0, 1, 2)}
+
+
+@pytest.mark.parametrize("again", (False, True))
+def test_what_is_foreign_is_neither_missing_nor_finished(tmp_path, again):
+    path = record_path(tmp_path, CELL, 1)
+    path.parent.mkdir(parents=True)
+    path.write_text("half a rec")
+    found = take_inventory(tmp_path, [CELL], 3, again=again)
+    assert found.missing == {CELL: (0, 2)}
+    assert found.n_finished == 0
+    assert len(found.foreign) == 1
+    assert str(path) in found.foreign[0]
+
+
+def test_records_of_other_data_are_foreign(tmp_path):
+    write_record(tmp_path, CELL, {"trial": 0, "scores": {}, "dataset": {"fingerprint": "other"}})
+    found = take_inventory(tmp_path, [CELL], 1)
+    assert found.missing == {}
+    assert "from other data" in found.foreign[0]
+
+
+def test_records_of_other_parameters_are_run_again(tmp_path):
+    finish(tmp_path, CELL, 0, 2)
+    finish(tmp_path, CELL, 1, coupling__n_projections=7)
+    found = take_inventory(tmp_path, [CELL], 3)
+    assert found.missing == {CELL: (1,)}
+    assert (found.n_finished, found.n_stale, found.foreign) == (2, 1, ())
+
+
+def test_records_from_before_there_were_votes_are_those_of_plain_networks(tmp_path):
+    plain_row = Cell("handwritten", "semi-supervised", "HOT (11)", "robust")
+    default = Cell("handwritten", "semi-supervised", "hotview default", "robust")
+    for one in (plain_row, default):
+        finish(tmp_path, one, 0)
+        path = record_path(tmp_path, one, 0)
+        record = json.loads(path.read_text())
+        for name in ("pseudo_labels", "fusion"):
+            del record["parameters"][name]
+        path.write_text(json.dumps(record))
+    found = take_inventory(tmp_path, [plain_row, default], 1)
+    assert found.missing == {default: (0,)}
+    assert (found.n_finished, found.n_stale) == (1, 1)
+
+
+def test_seed_device_and_progress_are_no_other_parameters(tmp_path):
+    finish(tmp_path, CELL, 0, device="cuda", random_state=99, verbose=True)
+    assert take_inventory(tmp_path, [CELL], 1).missing == {}
+
+
+def test_runs_are_noted_in_order(tmp_path):
+    assert read_runs(tmp_path) == []
+    for seconds in (1.5, 2.5):
+        path = append_run(tmp_path, {"command": "hotview reproduce", "seconds": seconds})
+    assert [run["seconds"] for run in read_runs(tmp_path)] == [1.5, 2.5]
+    # Reports take every .json of this folder for an experiment.
+    assert path.relative_to(tmp_path).as_posix() == "paper/runs.jsonl"
+
+
+TRAINED = Cell("handwritten", "unsupervised", "HOT (11)", "paper")
+CONTROL = Cell("handwritten", "-", "logistic regression", "-")
+
+
+def test_items_hold_every_missing_trial_once():
+    missing = {TRAINED: tuple(range(25)), CONTROL: (1, 2, 3, 9)}
+    for device in ("cpu", "cuda"):
+        items = make_items(missing, device)
+        for cell, trials in missing.items():
+            found = [t for item in items if item.cell == cell for t in item.trials]
+            assert sorted(found) == list(trials)
+
+
+def test_more_trials_are_trained_together_on_a_gpu():
+    missing = {TRAINED: tuple(range(20))}
+    assert [len(item.trials) for item in make_items(missing, "cpu")] == [10, 10]
+    assert [len(item.trials) for item in make_items(missing, "cuda:0")] == [20]
+
+
+def test_what_was_together_stays_together_when_some_is_done():
+    # Or the last bits could depend on where a run was interrupted.
+    assert {item.trials for item in make_items({TRAINED: (0, 9, 10, 12)})} == {(0, 9), (10, 12)}
+
+
+def test_the_longest_come_first():
+    cells = [
+        Cell("handwritten", "unsupervised", "HOT (11)", "paper"),
+        Cell("handwritten", "-", "logistic regression", "-"),
+        Cell("caltech20", "unsupervised", "HOT (11) + AE", "paper"),
+    ]
+    items = make_items(dict.fromkeys(cells, (0,)))
+    assert [cells.index(item.cell) for item in items] == [2, 0, 1]
+
+
+VALUE = {
+    "title": "α",
+    "cells": [{"scores": {"test": [0.1] * 20}, "W": [[0.5, 0.0], [0.0, 0.5]]}, {"missing": None}],
+    "empty": {},
+    "none": [],
+}
+
+
+def test_what_is_laid_out_can_be_read_back():
+    assert json.loads(dump_json(VALUE)) == VALUE
+
+
+@pytest.mark.parametrize("value", (math.nan, [math.inf]))
+def test_what_json_does_not_know_is_refused(value):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        dump_json({"a": value})
+
+
+def test_numbers_of_all_libraries_become_plain():
+    given = {
+        "W": torch.tensor([[1 / 3, 2 / 3]], dtype=torch.float64),
+        "y": np.array([1, 2]),
+        "n": np.float32(0.5),
+        "yes": np.True_,
+        "hidden": (128,),
+        "bad": [math.nan, math.inf, -math.inf],
+        "none": None,
+        "name": "pix",
+    }
+    found = plain(given, 3)
+    assert found == {
+        "W": [[0.333, 0.667]],
+        "y": [1, 2],
+        "n": 0.5,
+        "yes": True,
+        "hidden": [128],
+        "bad": [None, "inf", "-inf"],
+        "none": None,
+        "name": "pix",
+    }
+    json.dumps(found, allow_nan=False)
+
+
+def test_a_file_is_whole_or_absent(tmp_path):
+    path = tmp_path / "new" / "folder" / "a.json"
+    write_json(path, {"x": 1})
+    assert path.read_text() == '{"x": 1}\n'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(path, {"x": math.nan})
+    assert path.read_text() == '{"x": 1}\n'
+    assert [file.name for file in path.parent.iterdir()] == ["a.json"]
+
+
+def test_a_device_that_is_not_there_is_refused():
+    assert pick_device("cpu") == "cpu"
+    assert pick_device("auto") in ("cpu", "cuda")
+    with pytest.raises(ValueError, match="Expected device to be 'auto' or"):
+        pick_device("abacus")
+
+
+def test_one_thread_inside_and_as_many_as_before_after():
+    torch.set_num_threads(before := 2)
+    try:
+        with one_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == before
+        with pytest.raises(RuntimeError), one_thread():
+            raise RuntimeError
+        assert torch.get_num_threads() == before
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_few_train_on_a_gpu_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(environment.tempfile, "gettempdir", lambda: str(tmp_path))
+    inside, most, lock = 0, 0, threading.Lock()
+
+    def work():
+        nonlocal inside, most
+        with gpu_lock("cuda:0"):
+            with lock:
+                inside += 1
+                most = max(most, inside)
+            time.sleep(0.05)
+            with lock:
+                inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=120)
+    assert inside == 0
+    assert most == 1
+
+
+def test_ten_lines_at_most_in_a_file():
+    console = Console(file=io.StringIO(), width=80)
+    with TrainingsBar(100, 100.0, console) as bar:
+        for _ in range(100):
+            bar.advance(1, 1.0)
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) == 10
+    assert lines[0].startswith("10/100 trainings, about")
+    assert lines[-1] == "100/100 trainings, about 0 s left"
+
+
+def test_the_time_left_follows_the_work_and_not_the_count(monkeypatch):
+    clock = iter((0.0, 30.0, 630.0))
+    monkeypatch.setattr("paper.progress.time.perf_counter", lambda: next(clock))
+    console = Console(file=io.StringIO(), width=80)
+    bar = TrainingsBar(20, 100.0, console)
+    bar.advance(1, 50.0)
+    bar.advance(1, 10.0)
+    assert console.file.getvalue().splitlines() == [
+        "1/20 trainings, about 30 s left",
+        "2/20 trainings, about 7 min left",
+    ]

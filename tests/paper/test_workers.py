@@ -2,7 +2,6 @@ import signal
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from dask.distributed import Client, LocalCluster
@@ -31,12 +30,6 @@ def test_one_failure_does_not_stop_the_rest(tmp_path):
     assert done[2].error is None
     assert read_record(tmp_path, good.cell, 0) is not None
     assert not record_path(tmp_path, wrong.cell, 0).exists()
-
-
-def test_an_item_writes_all_its_records(tmp_path):
-    run_item(Item(CONTROL, (1, 3)), tmp_path)
-    names = sorted(path.name for path in record_path(tmp_path, CONTROL, 0).parent.iterdir())
-    assert names == ["trial-001.json", "trial-003.json"]
 
 
 def test_one_training_that_diverges_does_not_cost_the_others_theirs(tmp_path, monkeypatch):
@@ -68,6 +61,7 @@ def items(n):
     return [Item(CONTROL, (trial,)) for trial in range(n)]
 
 
+@pytest.mark.slow
 def test_records_come_back_from_other_machines_the_same(tmp_path):
     both = [Item(FEW, (0,)), Item(CONTROL, (0, 1))]
     assert all(done.error is None for done in run_items(both, tmp_path / "here"))
@@ -139,11 +133,6 @@ def test_what_tells_nothing_in_between_gets_a_few_at_a_time(trained, tmp_path):
         assert len(list(running)) == 4
     assert len(trained) == 5
     assert all(read_record(tmp_path, CONTROL, trial) for trial in range(5))
-
-
-def test_workers_find_data_from_any_folder(trained, tmp_path):
-    list(run_items(items(1), tmp_path, data=Path("data")))
-    assert trained[0][2] == Path("data").absolute()
 
 
 def test_records_that_cannot_be_written_are_told(trained, tmp_path):

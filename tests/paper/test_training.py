@@ -1,0 +1,435 @@
+import inspect
+import json
+import math
+import os
+import signal
+import threading
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from hotview import MultiViewClassifier, MultiViewEncoder, evaluation
+from hotview.datasets import load_handwritten, make_views, unalign
+from hotview.losses.coupling_specs import COUPLINGS
+from hotview.losses.objective import VIEW_REGULARIZERS
+from paper.cells import Cell
+from paper.data import load_dataset, split_dataset
+from paper.estimators import (
+    constructor_parameters,
+    fit_arguments,
+    make_estimator,
+    parameters_of,
+)
+from paper.models import (
+    CONTROLS,
+    DEFAULT,
+    MODELS,
+    PLAIN,
+    SETTINGS,
+    Model,
+)
+from paper.runner import counted_warnings, run_cell
+from paper.scoring import control_scores, score_classifier, score_encoder
+
+DATA = make_views(30, n_views=4, n_columns=6, n_classes=2, labeled=1.0, random_state=0)
+SMALL = {"hidden": (8,), "max_epochs": 1, "device": "cpu", "random_state": 0}
+
+# Three random directions and twenty iterations are few, as the paper has it.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:The plan W has not converged", "ignore:The latents of .* have collapsed:UserWarning"
+)
+
+
+def test_the_settings_are_those_that_the_paper_states():
+    assert SETTINGS["encoder_dim"] == 20
+    assert SETTINGS["n_components"] == 10
+    assert (SETTINGS["max_epochs"], SETTINGS["batch_size"]) == (100, 400)
+    assert SETTINGS["learning_rate"] == 0.001
+    weights = ("coupling__weight", "view_regularizer__weight", "coupling__orthogonality_weight")
+    assert [SETTINGS[name] for name in weights] == [0.1, 0.01, 0.01]
+    assert (SETTINGS["coupling__reg"], SETTINGS["coupling__sinkhorn_max_iter"]) == (0.1, 20)
+    assert (SETTINGS["coupling__n_projections"], SETTINGS["coupling__projections"]) == (3, "iid")
+    assert SETTINGS["coupling__n_references"] == 3
+    assert (SETTINGS["coupling__reduction"], SETTINGS["coupling__cost_decay"]) == ("sum", 0.0)
+    assert SETTINGS["initialization"] == "random"
+
+
+@pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
+def test_the_settings_are_parameters_of_both_estimators(kind):
+    names = {"coupling": "hot-reference", "view_regularizer": "autoencoder"}
+    model = kind(**constructor_parameters({**names, **SETTINGS}))
+    assert {name: model.get_params()[name] for name in SETTINGS} == dict(SETTINGS)
+
+
+def test_what_makes_a_plain_network_is_what_the_paper_trains_as_long():
+    assert set(PLAIN) <= set(inspect.signature(MultiViewClassifier).parameters)
+    shared = set(PLAIN) & set(SETTINGS)
+    assert shared == {"max_epochs", "batch_size", "learning_rate"}
+    assert all(PLAIN[name] == SETTINGS[name] for name in shared)
+
+
+def test_the_models_are_the_eleven_rows_of_the_tables():
+    assert len(MODELS) == len({model.name for model in MODELS}) == 11
+    assert len({(m.coupling, m.view_regularizer) for m in MODELS}) == 11
+    assert all(isinstance(model, Model) for model in MODELS)
+    assert {m.coupling for m in MODELS} == set(COUPLINGS) - {"none"}
+    assert {m.view_regularizer for m in MODELS} == {"none", "autoencoder"} < set(VIEW_REGULARIZERS)
+    assert [m.name for m in MODELS if m.coupling in ("lscca", "dgcca")] == [
+        "LSCCA",
+        "DGCCA",
+        "AECCA",
+    ]
+    for model in MODELS:
+        assert model.name.endswith("AE") == (
+            model.view_regularizer == "autoencoder" and model.name != "AECCA"
+        )
+
+
+def test_every_model_trains_with_the_papers_settings():
+    for number, model in enumerate(MODELS):
+        losses = {"coupling": model.coupling, "view_regularizer": model.view_regularizer}
+        how = constructor_parameters({**losses, **SETTINGS, **SMALL})
+        aligned = model.coupling in ("lscca", "dgcca")
+        if number % 2:
+            fitted = MultiViewEncoder(**how)
+            fitted.fit(DATA.linked if aligned else DATA.views, paired=aligned)
+        else:
+            fitted = MultiViewClassifier(**{**PLAIN, **how}, head_weight=0.0)
+            unaligned = None if aligned else DATA.views
+            fitted.fit(DATA.linked, DATA.linked_target, unaligned=unaligned)
+        assert np.isfinite(fitted.history_["loss"]).all(), model.name
+
+
+def sliced_costs(Zs, theta):
+    """(7): squared distances of sorted projections, added over rows, averaged over directions."""
+    sorted_ = [np.sort(Z @ theta.T, axis=0) for Z in Zs]
+    return np.array([[((a - b) ** 2).sum(0).mean() for b in sorted_] for a in sorted_])
+
+
+def sinkhorn_by_hand(C, beta, n_iter):
+    """Alternate scalings of exp(−C / β), its diagonal 0, in logarithms."""
+    S = len(C)
+    K = np.where(np.eye(S, dtype=bool), -np.inf, -C / beta)
+    f, g = np.zeros(S), np.zeros(S)
+    for _ in range(n_iter):
+        f = -np.log(S) - np.logaddexp.reduce(K + g, axis=1)
+        g = -np.log(S) - np.logaddexp.reduce(K + f[:, None], axis=0)
+    return np.exp(f[:, None] + K + g)
+
+
+@pytest.mark.filterwarnings("ignore:Rows of different views may not be comparable:UserWarning")
+def test_the_objective_is_that_of_the_paper():
+    # Many directions, or the paper's three would decide; and a step that moves nothing.
+    how = {**PLAIN, **SETTINGS, **SMALL, "alignment_weight": 0.0}
+    how |= {"coupling__n_projections": 4000, "learning_rate": 1e-12}
+    how |= {"coupling": "hot-pairwise", "view_regularizer": "autoencoder", "head_weight": 0.0}
+    model = MultiViewClassifier(**constructor_parameters(how))
+    model.fit(DATA.linked, DATA.linked_target)
+    row, (gamma, tau, alpha, beta) = model.history_[0], (0.1, 0.01, 0.01, 0.1)
+    Zs = [Z.astype(float) for Z in model.transform(DATA.linked, space="common").values()]
+
+    gram = sum(Z.T @ Z for Z in Zs)
+    expected = gamma * alpha * np.sum((gram - np.eye(10)) ** 2)
+    assert row["orthogonality"] == pytest.approx(expected, rel=1e-4)
+
+    theta = np.random.default_rng(0).normal(size=(4000, 10))
+    C = sliced_costs(Zs, theta / np.linalg.norm(theta, axis=1, keepdims=True))
+    W = sinkhorn_by_hand(C, beta, 1000)
+    assert row["transport"] == pytest.approx(gamma * np.sum(W * C), rel=0.1)
+    found = model.plan_.C.astype(float)
+    np.testing.assert_allclose(found[C > 0], C[C > 0], rtol=0.1)
+    np.testing.assert_allclose(model.plan_.W, sinkhorn_by_hand(found, beta, 1000), atol=1e-3)
+
+    network, X = model.network_, [torch.from_numpy(X) for X in standardized(DATA.linked)]
+    with torch.no_grad():
+        Fs = network.encode(X)
+        errors = [((x - y) ** 2).mean() for x, y in zip(X, network.reconstruct(Fs), strict=True)]
+        scores = network.score(Fs)
+    assert row["reconstruction"] == pytest.approx(tau * float(sum(errors)), rel=1e-4)
+    y = torch.from_numpy(DATA.linked_target)
+    cross_entropy = torch.nn.functional.cross_entropy(scores, y)
+    assert row["classification"] == pytest.approx(len(y) * float(cross_entropy), rel=1e-4)
+    np.testing.assert_allclose(
+        model.predict_proba(DATA.linked), scores.softmax(1), rtol=1e-4
+    )  # g alone judges rows that have all views
+
+
+def standardized(views):
+    for X in views.values():
+        exact = X.astype(float)
+        yield ((exact - exact.mean(0)) / exact.std(0)).astype(np.float32)
+
+
+VARIED = {"device", "random_state", "verbose"}
+
+
+def cell(task, method, settings="paper", **more):
+    return Cell("handwritten", task, method, settings, **more)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return split_dataset(cell("unsupervised", "HOT (11)"), None, 0)
+
+
+def test_the_papers_settings_are_taken_literally():
+    given = make_estimator(cell("semi-supervised", "SW (9) + AE"), 3).get_params()
+    without = ("coupling__n_references", "coupling__cost_decay")  # which sw-reference has not
+    assert {name: given.get(name) for name in SETTINGS if name not in without} == {
+        name: value for name, value in SETTINGS.items() if name not in without
+    }
+    losses = (given["coupling"].name, given["view_regularizer"].name)
+    assert losses == ("sw-reference", "autoencoder")
+    assert given["head_weight"] == 0
+    assert given["random_state"] == 3
+    assert given["verbose"] is False
+
+
+@pytest.mark.parametrize(
+    ("task", "kind"), (("semi-supervised", MultiViewClassifier), ("unsupervised", MultiViewEncoder))
+)
+def test_robust_settings_are_the_estimators_own(task, kind):
+    model = make_estimator(cell(task, "no coupling", "robust"), 0)
+    assert type(model) is kind
+    plain = PLAIN if task == "semi-supervised" else {}
+    own = {"preprocessing": "standardize", "alignment_weight": 0.0}
+    expected = kind("none", "none", **own, **plain).get_params()
+    given = model.get_params()
+    assert all(given[name] == expected[name] for name in expected if name not in VARIED)
+
+
+@pytest.mark.parametrize(("settings", "without"), (("paper", None), ("robust", "pix")))
+def test_there_are_three_references_however_many_views(settings, without):
+    model = make_estimator(cell("unsupervised", "HOT (11) + AE", settings, without=without), 0)
+    assert model.coupling.n_references == 3
+
+
+def test_our_default_is_as_it_is():
+    given = make_estimator(cell("semi-supervised", DEFAULT, "robust"), 0).get_params()
+    expected = MultiViewClassifier().get_params()
+    assert all(given[name] == expected[name] for name in expected if name not in VARIED)
+
+
+def test_overrides_come_last():
+    changes = (("coupling__orthogonality_weight", math.inf), ("coupling__n_projections", 10))
+    given = parameters_of(cell("unsupervised", "HOT (11)", overrides=changes))
+    assert given["coupling__orthogonality_weight"] == math.inf
+    assert given["coupling__n_projections"] == 10
+    changed = cell("semi-supervised", DEFAULT, "robust", overrides=(("coupling", "none"),))
+    assert parameters_of(changed) == {"coupling": "none"}
+
+
+def test_unaligned_rows_stay_shuffled(data):
+    given = fit_arguments(cell("unsupervised", "SW (8)"), data)
+    assert given["paired"] is False
+    np.testing.assert_array_equal(given["Xs"]["pix"][:60], data.linked["pix"])
+    np.testing.assert_array_equal(given["Xs"]["pix"][60:], data.unaligned["pix"])
+    given = fit_arguments(cell("semi-supervised", "SW (8)"), data)
+    assert given["Xs"] is data.linked
+    assert given["y"] is data.target
+    assert given["unaligned"] is data.unaligned
+
+
+@pytest.mark.parametrize("method", ("LSCCA", "AECCA"))
+def test_methods_of_individuals_get_the_rest_aligned_and_without_labels(data, method):
+    views = load_dataset("handwritten").views
+    for task in ("semi-supervised", "unsupervised"):
+        given = fit_arguments(cell(task, method), data)
+        for name, X in given["Xs"].items():
+            np.testing.assert_array_equal(X, views[name][data.split.train])
+    assert given["paired"] is True
+    y = fit_arguments(cell("semi-supervised", method), data)["y"]
+    np.testing.assert_array_equal(y[:60], data.target)
+    assert len(y) == 1200
+    assert set(y[60:]) == {-1}
+
+
+class Scaled:
+    """Stands for a model: its features are the columns of two views, times a number."""
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def transform(self, views):
+        return {name: self.scale * views[name] for name in ("fou", "zer")}
+
+    def score(self, views, y):
+        return len(y) / 1000
+
+
+def regression(data, n, standardized, C=1.0):
+    """The same by hand."""
+    parts = []
+    for rows in ({k: np.vstack([X, data.paired[k]]) for k, X in data.linked.items()}, data.test):
+        parts.append(np.hstack([rows["fou"], rows["zer"]]).astype(float))
+    train, test = parts
+    if standardized:
+        train, test = ((F - parts[0].mean(0)) / parts[0].std(0) for F in parts)
+    model = LogisticRegression(C=C, max_iter=10_000).fit(train[:n], data.train_target[:n])
+    return model.score(test, data.test_target)
+
+
+def test_features_are_scored_as_they_are_and_standardized(data):
+    scores = score_encoder(Scaled(1.0), data)
+    assert list(scores) == [
+        "test",
+        "validation",
+        "standardized",
+        "unpenalized",
+        "labels_20",
+        "all_labels",
+    ]
+    assert scores["test"] == regression(data, 60, standardized=False)
+    assert scores["standardized"] == regression(data, 60, standardized=True)
+    assert scores["unpenalized"] == regression(data, 60, standardized=True, C=1e4)
+    assert scores["labels_20"] == regression(data, 240, standardized=True)
+    assert scores["all_labels"] == regression(data, 1200, standardized=True)
+    assert scores["all_labels"] > scores["standardized"] > 0.5
+
+
+def test_only_standardized_scores_do_not_feel_the_scale(data):
+    large, small = (score_encoder(Scaled(scale), data) for scale in (1.0, 1e-4))
+    assert small["standardized"] == large["standardized"]
+    assert small["all_labels"] == large["all_labels"]
+    assert small["test"] < large["test"]
+
+
+def test_a_classifier_has_its_own_score_and_that_of_its_features(data):
+    scores = score_classifier(Scaled(1.0), data)
+    assert scores["test"] == scores["validation"] == 0.4  # 400 rows each
+    assert scores["linear"] == regression(data, 60, standardized=True)
+
+
+def test_controls_are_the_baselines_on_the_same_rows_and_differ(data):
+    scores = {name: control_scores(name, data) for name in CONTROLS}
+    expected = evaluation.PCALogisticRegression().fit(
+        data.linked, data.target, unaligned=data.unaligned
+    )
+    found = scores["PCA + logistic regression"]
+    assert found["test"] == expected.score(data.test, data.test_target)
+    assert found["validation"] == expected.score(data.validation, data.validation_target)
+    test = {name: found["test"] for name, found in scores.items()}
+    assert len(set(test.values())) == len(CONTROLS)
+    assert max(test, key=test.get) == "logistic regression, all labels"
+    assert min(test, key=test.get) == "logistic regression"
+
+
+FEW = (("max_epochs", 2),)
+CELL = Cell("handwritten", "unsupervised", "HOT (11)", "paper", overrides=FEW)
+SEMI = Cell("handwritten", "semi-supervised", "LSCCA", "robust", overrides=FEW)
+ALWAYS = ["trial", "seed", "split", "dataset", "versions", "device"]
+
+
+@pytest.fixture(scope="module")
+def records():
+    return run_cell(CELL, [0, 1])
+
+
+def test_a_record_says_all(records):
+    for trial, record in enumerate(records):
+        assert (record["trial"], record["seed"], record["split"]) == (trial, trial, trial)
+        assert record["dataset"]["label"] == "Handwritten"
+        assert record["dataset"]["labeled"] == 60
+        assert record["parameters"]["max_epochs"] == 2
+        assert record["parameters"]["random_state"] == trial
+        assert record["seconds"] > 0
+        assert np.shape(record["W"]) == np.shape(record["C"]) == (6, 3)
+        assert np.sum(record["W"]) == pytest.approx(1, abs=1e-4)
+        assert len(record["view_labels"]) == 6
+        assert [x for row in record["W"] for x in row] == [
+            round(x, 6) for row in record["W"] for x in row
+        ]
+        json.dumps(record, allow_nan=False)
+
+
+def test_a_record_sums_the_history_up(records):
+    history = records[0]["history"]
+    assert history["epochs"] == 2
+    assert set(history["first"]) == set(history["last"])
+    assert {"loss", "transport", "orthogonality"} <= set(history["last"])
+    assert history["first"]["loss"] != history["last"]["loss"]
+    assert list(history["effective_ranks"]) == ["pix", "fou", "fac", "zer", "kar", "mor"]
+
+
+def test_a_trial_is_what_a_user_would_run(records):
+    digits = load_handwritten()
+    data = unalign(digits.views, digits.target, random_state=1)
+    rows = {name: np.vstack([X, data.unaligned[name]]) for name, X in data.linked.items()}
+    how = {"coupling": "hot-reference", **SETTINGS, "max_epochs": 2, "random_state": 1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        encoder = MultiViewEncoder(
+            **constructor_parameters(how), view_regularizer="none", device="cpu"
+        ).fit(rows)
+    np.testing.assert_allclose(records[1]["W"], encoder.plan_.W, atol=2e-5)
+    assert records[1]["history"]["last"]["loss"] == pytest.approx(
+        encoder.history_[-1]["loss"], rel=1e-4
+    )
+
+
+def test_scores_of_both_tasks(records):
+    assert list(records[0]["scores"]) == [
+        "test",
+        "validation",
+        "standardized",
+        "unpenalized",
+        "labels_20",
+        "all_labels",
+    ]
+    (record,) = run_cell(SEMI, [0])
+    assert list(record["scores"]) == ["test", "validation", "linear"]
+    assert all(0.1 < score <= 1 for score in record["scores"].values())
+    assert np.shape(record["W"]) == (6, 6)
+
+
+def test_without_a_coupling_there_is_no_plan():
+    cell = Cell("handwritten", "unsupervised", "no coupling", "robust", overrides=FEW)
+    (record,) = run_cell(cell, [0])
+    assert "W" not in record
+    assert record["scores"]["all_labels"] > 0.9  # principal components, untrained
+
+
+def test_a_control_trains_nothing_and_knows_no_task():
+    cell = Cell("handwritten", "unsupervised", "logistic regression", "-", without="pix")
+    (record,) = run_cell(cell, [2], device="cuda")  # controls never ask for a GPU
+    assert record["device"].endswith("cores")
+    assert list(record["scores"]) == ["test", "validation"]
+    assert "parameters" not in record
+    assert "pix" in record["dataset"]["views"]  # what the data have, not what was used
+
+
+def test_warnings_are_counted_by_their_first_words():
+    with counted_warnings() as counts:
+        warnings.warn("The latents of 'pix' (effective rank 1.4) have collapsed", stacklevel=1)
+        warnings.warn("The latents of 'fou' (effective rank 1.2) have collapsed", stacklevel=1)
+        warnings.warn("2 of the 10 classes have no linked row with a label (3)", stacklevel=1)
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+    assert counts == {
+        "UserWarning: The latents of …": 2,
+        "UserWarning: … of the … classes have no linked row wi": 1,
+        "DeprecationWarning: old": 1,
+    }
+
+
+def test_records_share_the_warnings_of_their_group():
+    collapsing = (*FEW, ("coupling__sinkhorn_max_iter", 1), ("coupling__reg", 1e-4))
+    records = run_cell(replace(CELL, overrides=collapsing), [0, 1])
+    kind = "ConvergenceWarning: The plan W has not converged"
+    assert [record["warnings"][kind] for record in records] == [1.0, 1.0]
+
+
+def test_half_a_training_is_no_result():
+    long = replace(CELL, overrides=(("max_epochs", 100_000),))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    pressed = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    pressed.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_cell(long, [0, 1])
+    finally:
+        pressed.join()
+        signal.signal(signal.SIGINT, before)
