@@ -1,0 +1,558 @@
+"""Parts of a model file, changed in turn: it is refused, or what it predicts is proper."""
+
+import copy
+import math
+import re
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import hotview as hv
+from hotview._archive import read_archive, write_archive
+from hotview.cli.inspect import _lines, describe_model, result_lines
+from hotview.datasets import make_views
+from hotview.estimators.batch_correction import BatchOffsets
+from hotview.ingest.columns import Column, ViewColumns
+from hotview.persistence import load_model, save_model
+from hotview.persistence.models import _MODEL
+from hotview.training import table_scan
+from hotview.training.column_scaler import ColumnScaler
+
+MISFIT = r"changed\.hotview to be a model that hotview saved, but its parts do not fit"
+
+
+def set_part(place, path, value):
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]]  # is there
+    place[path[-1]] = value
+
+
+def class_labels(dtype, *labels):
+    return {"dtype": dtype, "labels": [*labels]}
+
+
+def interval(low, high):
+    return {"n": 30, "increase": 0.1, "low": low, "high": high}
+
+
+LOSS = ("trained_on", "out_of_fold", "view_0", "loss_without")
+KNN = ("predictors", "knn", 0)
+WEIGHTS = [1.0] * 4
+#: where a fact is, and what cannot be there
+FACTS = [
+    *((("estimator",), x) for x in ("MultiViewThing", ["MultiViewEncoder"], "MultiViewEncoder")),
+    *((("parameters",), x) for x in (None, {"nothing": 1}, {"checkpoint": "/x"}, {"encoders": 1})),
+    *((("views",), x) for x in ([], None, [["a", 1]])),
+    *((("own_encoders",), x) for x in ("view_0", ["other"])),
+    *((("batch_size",), x) for x in (0, 1.5, 10**30)),
+    *((("trained_on",), x) for x in ([], {"linked": 3}, {"versions": 3})),
+    *((("fit_warnings",), [1]), (("metadata",), []), (("output",), "excel"), (("more",), 1)),
+    *((("columns",), x) for x in ([], None, [{"mean": None}])),
+    *((("pool",), x) for x in ({}, {"complete": [1.0], "partial": [1.0], "power": 1.0})),
+    (("pool",), {"complete": WEIGHTS, "partial": WEIGHTS[1:], "power": -1e300}),
+    (("pool",), {"complete": [*WEIGHTS[1:], 1e30], "partial": WEIGHTS[1:], "power": 1.0}),
+    (("pool",), {"complete": WEIGHTS, "partial": [1.0, 1.0, -1.0], "power": 1.0}),
+    *((("set_scores",), x) for x in ({}, {"groups": [None] * 4})),
+    (("disagreement",), {"groups": 3}),
+    *((("ranges",), x) for x in ([], [None])),
+    *((("super_learner",), x) for x in (None, {"predictors": [], "complete": []})),
+    *((("predictors",), x) for x in (None, {"knn": [], "ridge": None})),
+    *((("members",), x) for x in ([], [None])),
+    *((("classes",), x) for x in (None, {"dtype": "<i8"}, class_labels("O", 0, 1, 2, 3))),
+    (("classes",), class_labels("<U99999999", *"abcd")),
+    (("classes",), class_labels("<i8", "a", 1, 2, 3)),
+    (("classes",), class_labels("<i8", 0, 1, 2)),
+    (("classes",), class_labels("<i8", 0, 2, 1, 3)),
+    (("classes",), class_labels("|u1", -1, 0, 1, 2)),
+    (("classes",), class_labels("<U3", "abc", "abcd", "b", "c")),
+    (("classes",), class_labels("<f4", 0.1, 1.0, 2.0, 3.0)),
+    (("classes",), class_labels("<f8", 0.0, 1.0, 2.0, math.nan)),
+    *((("members", 1, "history"), x) for x in ([1], [{"loss": "x"}])),
+    *((("members", 0, "plan"), x) for x in ({}, None)),
+    (("members", 1, "rule"), None),
+    *((("members", 1, "rule", "n_classes"), x) for x in ([4, 4], [4, 4, 5])),
+    *((("members", 1, "rule", "log_prior"), [x, 0.0, 0.0, 0.0]) for x in (-math.inf, 0.0, 1e300)),
+    *((("members", 1, "plan", "n_iter"), x) for x in (-1, "3")),
+    (("members", 1, "plan", "null"), None),
+    *(((*KNN, "n_neighbors"), x) for x in (0, 1.5)),
+    *(((*KNN, "coordinates"), x) for x in (None, {})),
+    *((KNN, {}), (KNN[:2], []), (("predictors", "ridge"), [])),
+    *((("predictors", *at), []) for at in (("ridge", 0, "weights"), ("joint", "weights"))),
+    *((("views", 1, "n_columns"), x) for x in (-1, "20", 2**31 - 1, 19)),
+    *((("views", 1, "name"), x) for x in ("../../etc/x", "x" * 5000, "view_0")),
+    *((LOSS, x) for x in ({}, interval(0.15, 0.2), interval(math.nan, 0.2))),
+    (LOSS, {**interval(0.0, 0.2), "n": 0}),
+    *((("common_space",), x) for x in (3, {}, {"low": 0.1, "high": 0.9, "foscttm": 0.3})),
+    *((("common_space", "low"), x) for x in (-0.1, 0.9, math.nan)),
+    *((("common_space", "high"), x) for x in (1.1, "1", 0.001)),
+    *((("view_similarity",), x) for x in ([], None)),
+    *((("view_similarity", "stability"), x) for x in (-0.1, "1")),
+]
+
+
+def sized(path, value):
+    return f"{'.'.join(map(str, path))}-{value!r:.40}"
+
+
+@pytest.mark.parametrize(("path", "value"), FACTS, ids=[sized(*case) for case in FACTS])
+def test_facts_that_no_fit_gives_are_refused(load_changed, path, value):
+    def change(tensors, facts):
+        if path == ("more",):
+            facts["more"] = value
+        else:
+            set_part(facts, path, value)
+
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(change)
+
+
+BAD_COLUMNS = (
+    *((n, None) for n in (0, "20", 10**30, 19)),
+    *((20, columns) for columns in (3, ["c"] * 19, [None] * 20, [3] * 20)),
+    *((20, [["c", x]] * 20) for x in (3, [1], [["a"]], ["a", "b"])),
+    *((20, [entry] * 20) for entry in ([], [3, ["a"]], ["c", ["a"], 1])),
+)
+
+
+@pytest.mark.parametrize(("n", "columns"), BAD_COLUMNS)
+def test_columns_of_a_view_that_nothing_can_have_written_are_refused(load_changed, n, columns):
+    problem = r"its columns of view 'view_0' do not fit|its 'views\.0\.(n_)?columns' cannot be"
+    problem += r"|it lacks weights|should be 19"
+    with pytest.raises(ValueError, match=problem):
+        load_changed(lambda _, facts: facts["views"][0].update(n_columns=n, columns=columns))
+
+
+def test_columns_of_a_view_may_have_names_and_categories(load_changed):
+    columns = ["a"] * 17 + [["sex", ["F", "M"]], "b"]
+    model = load_changed(lambda _, facts: facts["views"][0].update(columns=columns))
+    expected = (*[Column("a")] * 17, Column("sex", ("F", "M")), Column("b"))
+    assert model.columns_["view_0"] == ViewColumns(expected, 20)
+    assert model.n_features_per_view_["view_0"] == 19
+
+
+def test_parts_that_a_model_may_lack(load_changed):
+    def change(tensors, facts):
+        facts["trained_on"]["out_of_fold"]["view_1"]["loss_without"] = None
+        facts["common_space"] = None
+        for name in ("foscttm", "neighbor_agreement", "n_rows"):
+            del tensors[f"common_space.{name}"]
+
+    model = load_changed(change)
+    assert model.out_of_fold_["view_1"]["loss_without"] is None
+    assert model.common_space_ is None
+    with pytest.raises(ValueError, match=MISFIT):  # unknown, but not absent
+        load_changed(lambda _, facts: facts["trained_on"]["out_of_fold"]["view_0"].popitem())
+
+
+@pytest.mark.parametrize(
+    "change", ({"n_classes": [4, 4, 3]}, {"joint": False}, {"joint_only": True})
+)
+def test_members_that_share_predictors_share_a_fusion_rule(load_changed, change):
+    def change_members(facts, numbers):
+        for number in numbers:
+            facts["members"][number]["rule"].update(change)
+
+    with pytest.raises(ValueError, match=MISFIT + r".*share predictors, but no fusion rule"):
+        load_changed(lambda _, facts: change_members(facts, [1]))
+    load_changed(lambda _, facts: change_members(facts, [0, 1]))
+
+
+def coupling(name, **settings):
+    return "coupling", {"name": name, "settings": settings}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    (
+        *(("hidden", x) for x in ([10**9], [1] * 10**5, {"view_0": [8]}, "abc", [-8])),
+        *(("encoder_dim", 10**9), ("n_components", 10**9), ("n_components", "3")),
+        *(("coupling", x) for x in ("__import__('os')", {"own": 3}, {"name": "hot-reference"})),
+        coupling("MultiViewEncoder"),
+        coupling(["hot-reference"]),
+        coupling("autoencoder"),
+        coupling("hot-reference", n_references=0),
+        coupling("hot-reference", n_references=[3]),
+        coupling("hot-reference", nothing=3),
+        ("coupling", {"name": "hot-reference", "settings": {}, "own": "x"}),
+        ("view_regularizer", "autoencoder"),
+        ("view_regularizer", {"name": "manifold", "settings": {"weight": "1"}}),
+        *(("class_weight", x) for x in ({}, "x", {"items": 3}, {"items": [[[], 1.0]]})),
+        ("class_weight", {"items": [[0, -1.0]]}),
+        *(("class_prior", x) for x in ("balanced", {"items": [[0, -0.5]]})),
+        *(("validation_fraction", "x"), ("batch_size", 10**30), ("verbose", "loud")),
+    ),
+)
+def test_parameters_that_cannot_be_are_refused_before_memory_is_taken(load_changed, name, value):
+    why = r" \((TypeError: )?(Expected|it lacks|its '|.*size mismatch|.*Missing key)"  # not memory
+    with pytest.raises(ValueError, match=MISFIT + why):
+        load_changed(lambda _, facts: facts["parameters"].update({name: value}))
+
+
+def mark(*columns):
+    return {"columns.1.indicators": torch.tensor(columns)}
+
+
+@pytest.mark.parametrize(
+    ("tensors", "impute", "expected"),
+    (
+        ({}, {"columns": "mode"}, "cannot be imputed by 'mode'"),
+        ({}, {"columns": "median"}, "cannot be imputed by 'median'"),
+        ({}, {"columns": None}, "cannot be imputed by None"),
+        ({}, {"columns": 3}, r"'columns\.1\.impute' cannot be 3"),
+        ({}, {"parameter": "median"}, "'impute' cannot be 'median'"),
+        ({}, {"parameter": {"view_1": "mode"}}, r"impute\['view_1'\] to be one of"),
+        ({}, {"parameter": {"view_9": "mean"}}, "impute to name views among"),
+        *((mark(*at), {}, "cannot be imputed") for at in ((2, 20), (-1, 2), (5, 2), (2, 2))),
+        *((mark(*at), {}, "cannot be imputed") for at in ((2.0, 5.0), ([2, 5],), ())),
+        (mark(2), {}, r"'columns\.1\.mean' should be 21 of float64"),
+        ({"columns.1.fill": torch.zeros(22).double()}, {}, r"fill' should be 20 of float64"),
+        ({"columns.1.indicators": None}, {}, r"'columns\.1\.mean' should be 20 of float64"),
+        ({"columns.1.fill": None}, {}, "cannot be imputed by 'median"),
+    ),
+    ids=str,
+)
+def test_imputations_that_cannot_be_are_refused(
+    load_changed, saved_imputing, tensors, impute, expected
+):
+    def change(stored, facts):
+        for name, tensor in tensors.items():
+            stored[name] = tensor
+            if tensor is None:
+                del stored[name]
+        if "columns" in impute:
+            facts["columns"][1]["impute"] = impute["columns"]
+        facts["parameters"]["impute"] = impute.get("parameter", facts["parameters"]["impute"])
+
+    with pytest.raises(ValueError, match=MISFIT + f".*{expected}"):
+        load_changed(change, saved_imputing)
+
+
+# tensors
+
+
+def test_every_tensor_is_needed_and_of_one_shape(load_changed, read_parts, saved):
+    known = {}  # one of every kind, whatever the number of its view and member
+    for name, x in read_parts(saved)[0].items():
+        known.setdefault(re.sub(r"\d", "#", name), (name, x))
+    assert len(known) > 30
+    for name, x in known.values():
+        if not name.endswith("mask") and name != "references":
+            with pytest.raises(ValueError, match=r"it lacks|Missing key"):
+                load_changed(lambda tensors, _, name=name: tensors.pop(name))
+        other = torch.zeros((1, 1, 1, max(2, x.numel())), dtype=x.dtype)
+        with pytest.raises(ValueError, match=r"should be|size mismatch"):
+            load_changed(lambda tensors, _, name=name, y=other: tensors.update({name: y}))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    (
+        ("members.0.network.maps.0.weight", r"'maps\.0\.weight' should be of float32"),
+        ("columns.0.mean", r"'columns\.0\.mean' should be 20 of float64, but is \[20\] of"),
+    ),
+)
+def test_dtypes_are_checked(load_changed, name, expected):
+    with pytest.raises(ValueError, match=expected):
+        load_changed(lambda tensors, _: tensors.update({name: tensors[name].long()}))
+
+
+@pytest.mark.parametrize("name", ("more", "members.7.network.maps.0.weight"))
+def test_unexpected_tensors_are_refused(load_changed, name):
+    with pytest.raises(ValueError, match=f"unexpected tensor '{name}'"):
+        load_changed(lambda tensors, facts: tensors.update({name: torch.zeros(1)}))
+
+
+@pytest.mark.parametrize(
+    ("name", "factor"),
+    (
+        ("members.0.network.maps.0.weight", math.nan),
+        ("members.0.network.encoders.1.0.weight", 1e33),
+        ("members.0.network.joint_head.bias", 1e39),
+        ("predictors.ridge.2.weights.0", 1e300),
+        ("predictors.joint.weights.0", 1e300),
+        ("predictors.knn.0.points", math.nan),
+        ("predictors.knn.0.soft_labels", -1),
+        ("predictors.knn.0.soft_labels", 2),
+        ("predictors.knn.0.coordinates.columns", 1e39),
+        ("predictors.knn.1.coordinates.features", math.nan),
+        ("predictors.knn.0.coordinates.offset", 1e300),
+        *(("columns.0.scale", factor) for factor in (0, -1, 1e-310)),
+        ("columns.0.mean", 1e307),
+        ("members.1.plan.W", -1),
+        ("members.1.plan.C", 1e39),
+        ("set_scores.groups.4", 2.0),
+        ("set_scores.groups.0", -1.0),
+        ("disagreement.groups.1", 1e6),
+        ("ranges.0.quantiles", -1.0),
+        ("ranges.1.quantiles", math.nan),
+    ),
+)
+def test_numbers_that_no_fit_gives_are_refused(load_changed, name, factor):
+    why = r".*(not finite|so large|its \w+ of training rows are none|its ranges of columns of view)"
+    with pytest.raises(ValueError, match=MISFIT + why):
+        load_changed(lambda tensors, facts: tensors[name].mul_(factor))
+
+
+def test_layers_whose_weights_are_large_only_together_are_refused(load_changed):
+    def change(tensors, facts):
+        for name in ("encoders.1.0.weight", "encoders.1.2.weight", "maps.1.weight"):
+            tensors[f"members.0.network.{name}"].mul_(1e15)
+
+    with pytest.raises(ValueError, match="or not finite, that outputs overflow"):
+        load_changed(change)
+
+
+@pytest.mark.parametrize(
+    "shorter", (lambda x: x[:-1], lambda x: x[..., :-1]), ids=("first", "last")
+)
+@pytest.mark.parametrize("part", ("columns", "features", "offset"))
+def test_coordinates_of_other_sizes_are_refused(load_changed, part, shorter):
+    names = [f"predictors.knn.{s}.coordinates.{part}" for s in range(3)]
+    with pytest.raises(ValueError, match=MISFIT + ".*should be"):
+        load_changed(lambda tensors, _: tensors.update({k: shorter(tensors[k]) for k in names}))
+
+
+def test_a_file_decides_on_the_dimensions_in_which_neighbors_are_found_and_has_some(load_changed):
+    def change(tensors, facts):
+        for part in ("points", "coordinates.columns", "coordinates.features", "coordinates.offset"):
+            name = f"predictors.knn.1.{part}"
+            tensors[name] = tensors[name][..., :-1]
+
+    views = make_views(60, n_views=3, labeled=0.5, random_state=0).linked
+    assert np.isfinite(load_changed(change).predict_proba(views)).all()
+
+    def leave_none(tensors, facts):
+        for part in ("points", "soft_labels"):
+            tensors[f"predictors.knn.1.{part}"] = tensors[f"predictors.knn.1.{part}"][:0]
+
+    with pytest.raises(ValueError, match="there are no neighbors in view 1"):
+        load_changed(leave_none)
+
+
+# what is known of pairs of views
+
+PAIRS = torch.tensor([[0, 1, 1], [1, 0, 1], [1, 1, 0]], dtype=torch.float64)
+PAIRS[PAIRS == 0] = torch.nan
+DOUBLE = {"dtype": torch.float64}
+#: the name of a tensor, and what cannot be in its place
+OF_PAIRS = (
+    *(("common_space.foscttm", x * PAIRS) for x in (1.5, -0.1, math.nan, 0.999)),
+    ("common_space.foscttm", torch.full((3, 3), 0.5, **DOUBLE)),  # of a view and itself
+    ("common_space.foscttm", PAIRS.triu()),
+    ("common_space.foscttm", PAIRS[:2, :2].contiguous()),
+    ("common_space.foscttm", PAIRS.float()),
+    ("common_space.foscttm", None),
+    *(("common_space.neighbor_agreement", x * PAIRS) for x in (2, -1, math.nan)),
+    ("common_space.n_rows", torch.zeros(3, 3, dtype=torch.int64)),
+    *(("common_space.n_rows", torch.full((3, 3), x)) for x in (3, -3)),
+    ("common_space.n_rows", PAIRS.nan_to_num()),
+    ("view_similarity.value", torch.full((3, 3), 1.5, **DOUBLE)),
+    ("view_similarity.value", torch.full((3, 3), torch.nan, **DOUBLE)),
+    ("view_similarity.low", torch.zeros(3, 2, **DOUBLE)),
+    ("view_similarity.low", torch.ones(3, 3, **DOUBLE)),
+    ("view_similarity.high", torch.full((3, 3), torch.inf, **DOUBLE)),
+    ("view_similarity.p_value", torch.full((3, 3), -0.1, **DOUBLE)),
+    ("view_similarity.n_rows", torch.full((3, 3), -1)),
+    ("view_similarity.n_rows", torch.zeros(3, 3, **DOUBLE)),
+    *(("view_similarity.groups", torch.tensor(x)) for x in ([0, 1, 3], [0, -1, 1], [0, 0, 0])),
+    *(("view_similarity.groups", torch.tensor(x)) for x in ([0, 1, 2], [1, 0, 0])),
+    ("view_similarity.within_classes.value", torch.zeros(2, 2, **DOUBLE)),
+)
+
+
+@pytest.mark.parametrize(("name", "tensor"), OF_PAIRS)
+def test_measures_of_pairs_that_cannot_be_are_refused(load_changed, name, tensor):
+    def change(tensors, facts):
+        assert name in tensors or name.endswith("groups")
+        if tensor is None:
+            del tensors[name]
+        else:
+            tensors[name] = tensor
+
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(change)
+
+
+@pytest.mark.parametrize(("name", "factor"), (("value", 0.5), ("p_value", math.nan)))
+def test_similarities_that_contradict_each_other_are_refused(load_changed, name, factor):
+    with pytest.raises(ValueError, match=MISFIT):  # the other half of the matrix stays
+        load_changed(lambda tensors, _: tensors[f"view_similarity.{name}"][0, 1].mul_(factor))
+
+
+def test_pairs_of_views_without_enough_rows_are_nan(load_changed):
+    def change(tensors, facts):
+        for name in ("foscttm", "neighbor_agreement", "n_rows"):
+            tensor = tensors[f"common_space.{name}"]
+            tensor[0, 1] = tensor[1, 0] = torch.nan if tensor.is_floating_point() else 0
+        facts["common_space"].update(low=0.0, high=1.0)
+        for name in ("value", "low", "high", "p_value"):
+            tensor = tensors[f"view_similarity.{name}"]
+            tensor[0, 1] = tensor[1, 0] = torch.nan
+
+    model = load_changed(change)
+    assert model.common_space_.n_rows[0, 1] == 0
+    assert np.isnan(model.view_similarity_.value[0, 1])
+
+
+# batches
+
+
+@pytest.fixture(scope="session")
+def saved_batches(saved, tmp_path_factory):
+    """The path of a model whose first view was corrected for two batches, after a reduction."""
+    model = load_model(saved, device="cpu")
+    components = np.ones((300, 20), dtype=np.float32)
+    scaler = ColumnScaler(np.zeros(300), np.ones(300), None, components=components)
+    offsets = BatchOffsets(["a", "b"], np.arange(40.0).reshape(2, 20), scaler)
+    model._batch_offsets = {"view_0": offsets, "view_1": None, "view_2": None}
+    return save_model(model, tmp_path_factory.mktemp("batches") / "m.hotview")
+
+
+def test_batches_are_saved(saved, saved_batches, tmp_path):
+    loaded = load_model(saved_batches, device="cpu")
+    again = save_model(loaded, tmp_path / "again.hotview")
+    assert again.read_bytes() == saved_batches.read_bytes()
+    assert read_archive(saved_batches, _MODEL).metadata["batch_offsets"][0]["batches"] == ["a", "b"]
+    assert "batch_offsets" not in read_archive(saved, _MODEL).metadata
+
+
+@pytest.mark.parametrize(
+    "value",
+    (
+        *({}, 3, [None], [{"batches": None, "offsets": None}, None, None]),
+        *(
+            [{"batches": b, "offsets": None, "scaler": None}, None, None]
+            for b in ([], ["a", "a"], ["a"], ["a", 2])
+        ),
+    ),
+)
+def test_batches_that_cannot_be_are_refused(load_changed, saved_batches, value):
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(lambda _, facts: facts.update(batch_offsets=value), saved_batches)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    (
+        *((part, None) for part in ("offsets", "scaler.mean", "scaler.components")),
+        *(("offsets", x) for x in (torch.zeros(2, 3), torch.full((2, 20), torch.nan, **DOUBLE))),
+        ("scaler.mean", torch.zeros(299, **DOUBLE)),
+        ("scaler.components", torch.zeros(300, 2)),
+        ("scaler.fill", torch.zeros(300, **DOUBLE)),
+        ("scaler.indicators", torch.zeros(1, dtype=torch.int64)),
+    ),
+)
+def test_offsets_that_cannot_be_are_refused(load_changed, saved_batches, name, tensor):
+    def change(tensors, _):
+        at = f"batch_offsets.0.{name}"
+        tensors.pop(at, None) if tensor is None else tensors.update({at: tensor})
+
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(change, saved_batches)
+
+
+# any change
+
+DATA = make_views(40, n_views=2, n_columns=5, labeled=0.5, random_state=0)
+VIEWS, LINKED = list(DATA.views.values()), list(DATA.linked.values())
+TINY = {"hidden": (4,), "encoder_dim": 3, "n_components": 2, "max_epochs": 1, "random_state": 0}
+VALUES = (None, True, -1, 0, 3, 10**30, -0.5, 1e300, math.nan, math.inf, "x", [], {})
+STEP = {"classifier": 31, "heads": 23, "encoder": 23, "reduced": 17}  # every n-th change, for time
+
+
+def changed_facts(value):
+    """A part of the facts in all changed forms."""
+    if isinstance(value, dict):
+        yield {}
+        yield {**value, "more": 1}
+        for key, item in value.items():
+            yield {k: x for k, x in value.items() if k != key}
+            yield from ({**value, key: other} for other in changed_facts(item))
+    elif isinstance(value, list):
+        yield from ([], [*value, *value[:1]], value[:-1], value[::-1], [*value, None], "x")
+        for i, item in enumerate(value):
+            yield from ([*value[:i], other, *value[i + 1 :]] for other in changed_facts(item))
+    else:
+        yield from (other for other in VALUES if repr(other) != repr(value))
+
+
+def changed_tensors(tensors):
+    """All tensors, one of which is changed or missing."""
+    for name, x in tensors.items():
+        yield {k: tensor for k, tensor in tensors.items() if k != name}
+        others = [x[None], x[..., :-1], x.flatten(), x.double(), x.float(), x.long()]
+        others += [x.bool(), ~x.bool()]
+        for factor in (1e30, 1e38, -1.0, 1e-30, 1e-300, 0.0, torch.nan, torch.inf):
+            others.append(x * factor if x.is_floating_point() else x.double() * factor)
+        for other in others:
+            if (other.dtype, other.shape) != (x.dtype, x.shape) or not torch.equal(other, x):
+                yield {**tensors, name: other.contiguous()}
+
+
+def check_outputs(model):
+    """Raise an error unless all outputs are finite, and probabilities add up to 1."""
+    for space in ("features", "common"):
+        for dtype in (np.float32, np.float64):
+            for Z in model.transform([X.astype(dtype) for X in VIEWS], space=space):
+                assert np.isfinite(Z).all()
+    if hasattr(model, "classes_"):
+        for views in (LINKED, [None, LINKED[1]]):
+            P = model.predict_proba(views)
+            assert (P >= 0).all()
+            np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-9)
+            assert set(model.predict(views)) <= set(model.classes_)
+    assert [*_lines(describe_model(model)), *result_lines(model)]
+
+
+def load_or_refuse(path, tensors, facts):
+    """Whether a changed model was loaded; the error that refuses it names the file."""
+    write_archive(path, _MODEL, tensors, copy.deepcopy(facts))
+    try:
+        model = load_model(path, device="cpu")
+    except ValueError as error:
+        assert str(path) in str(error)  # noqa: PT017
+        return False
+    try:
+        check_outputs(model)
+    except ValueError as error:  # a scaler of other data
+        words = ("contains extreme values", "contains negative numbers")
+        assert any(text in str(error) for text in words)  # noqa: PT017
+    return True
+
+
+def fit(kind):
+    if kind == "reduced":
+        counts = {
+            name: np.random.default_rng(0).poisson(0.4, X.shape) for name, X in DATA.views.items()
+        }
+        return hv.MultiViewEncoder(**TINY, device="cpu").fit(counts)
+    if kind == "encoder":
+        return hv.MultiViewEncoder(**TINY, device="cpu").fit(DATA.views)
+    own = (
+        {"n_estimators": 2} if kind == "classifier" else {"pseudo_labels": False, "n_estimators": 1}
+    )
+    model = hv.MultiViewClassifier(**TINY, **own, device="cpu")
+    return model.fit(DATA.linked, DATA.linked_target, unaligned=DATA.views)
+
+
+@pytest.mark.filterwarnings("ignore:Rows of different views may not:UserWarning")
+@pytest.mark.parametrize("kind", STEP)
+@pytest.mark.parametrize("fewer", (6, pytest.param(1, marks=pytest.mark.slow)))
+def test_a_changed_model_is_refused_or_predicts_properly(
+    tmp_path, read_parts, kind, fewer, monkeypatch
+):
+    if kind == "reduced":
+        monkeypatch.setattr(table_scan, "WIDE", 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tensors, metadata = read_parts(save_model(fit(kind), tmp_path / "m.hotview"))
+    facts = {k: x for k, x in metadata.items() if k not in ("format", "version")}
+    changes = [(tensors, other) for other in changed_facts(facts)]
+    changes += [(others, facts) for others in changed_tensors(tensors)]
+    assert len(changes) > 900
+    some = changes[:: STEP[kind] * fewer]
+    loaded = [load_or_refuse(tmp_path / "c.hotview", *change) for change in some]
+    assert 0 < sum(loaded) < (0.4 if fewer == 1 else 0.6) * len(loaded)
