@@ -55,7 +55,7 @@ def test_warnings_are_shown_and_escaped(model):
 
 
 def test_many_views_are_cut():
-    X = np.random.default_rng(0).normal(size=(20, 2))
+    X = np.random.default_rng(0).normal(size=(6, 2))
     model = MultiViewEncoder(coupling="none", **QUICK).fit([X + s for s in range(33)])
     assert cells(model._repr_html_())[-1] == ["and 3 more"]
 
@@ -64,3 +64,10 @@ def test_before_fit_it_is_the_diagram_of_scikit_learn():
     html = MultiViewClassifier()._repr_html_()
     assert "sk-top-container" in html
     assert 'class="hotview"' not in html
+
+
+def test_report_writes_the_page_of_the_model_and_rows(model, tmp_path):
+    assert model.report(tmp_path / "a.html") == tmp_path / "a.html"
+    assert "Which views and columns matter" not in (tmp_path / "a.html").read_text()
+    model.report(tmp_path / "b.html", DATA.linked, DATA.linked_target)
+    assert "Which views and columns matter" in (tmp_path / "b.html").read_text()
