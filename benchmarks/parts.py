@@ -35,9 +35,9 @@ they were before it.
   weight of 0, in the training of the networks too.
 
 Where a part does nothing, because there is no linked row or no view without labels, the line is
-that of the default, with ``same`` true. ``seconds`` are those of a fit: of one with the default's
-networks, those of the default, with the last stage exchanged (for ``all neighbors`` the default's).
-``seconds_predict`` are those of the predictions of the cell.
+that of the default, with ``same`` true. ``seconds`` are processor seconds of a fit: of one with the
+default's networks, those of the default, with the last stage exchanged (for ``all neighbors`` the
+default's). ``seconds_predict`` are those of the predictions of the cell.
 """
 
 from __future__ import annotations
@@ -69,9 +69,8 @@ from situations import EXCLUDED, read, score
 from hotview import MultiViewClassifier
 from hotview._files import atomic_write
 from hotview.estimators import fit as fit_module
-from hotview.estimators import inputs
+from hotview.estimators import inputs, randomness
 from hotview.estimators.inference import PredictorEnsemble, log_mean
-from hotview.estimators.randomness import Randomness
 from hotview.evaluation.metrics import expected_calibration_error
 from hotview.semisupervised import class_prior, link_targets, predictors, pseudo_labels
 from hotview.semisupervised.super_learner import PREDICTORS, SuperLearner, fit_super_learner
@@ -218,11 +217,11 @@ class Kept(Recorded):
     finished : EnsembleFit
         The fit.
     at_finish : float
-        When it was finished.
+        When it was finished, in processor seconds.
     generators : list of (object, str, object)
         Random generators as they were before its predictors were made, and whose they are.
     seconds_last : float
-        Seconds of the predictors.
+        Processor seconds of the predictors.
     """
 
     def fit(self, *given: Any, **more: Any) -> Kept:
@@ -231,9 +230,9 @@ class Kept(Recorded):
 
         def keep(finished: Any) -> PredictorEnsemble:
             self.generators = _generators(finished)
-            began = time.perf_counter()
+            began = time.process_time()
             found = last(finished)
-            self.seconds_last = time.perf_counter() - began
+            self.seconds_last = time.process_time() - began
             return found
 
         with patch.object(fit_module.EnsembleFit, "_fit_predictors", keep):
@@ -241,21 +240,21 @@ class Kept(Recorded):
         return self
 
     def _set_fitted(self, fit: Any, start: float) -> None:
-        self.at_finish = time.perf_counter()
+        self.at_finish = time.process_time()
         super()._set_fitted(fit, start)
         self.finished = fit
 
     def again(self, part: Part | None = None) -> tuple[PredictorEnsemble, float]:
-        """The predictors once more, without a part, and their seconds.
+        """The predictors once more, without a part, and their processor seconds.
 
         They are those of the default, bit for bit, where the part is None.
         """
         for owner, name, value in self.generators:
             setattr(owner, name, copy.deepcopy(value))
-        began = time.perf_counter()
+        began = time.process_time()
         with (part or Part()).turned_off():
             found = self.finished._fit_predictors()
-        return found, time.perf_counter() - began
+        return found, time.process_time() - began
 
     @contextmanager
     def predicting_by(self, ensemble: PredictorEnsemble) -> Iterator[None]:
@@ -270,13 +269,19 @@ class Kept(Recorded):
 
 def _generators(finished: Any) -> list[tuple[Any, str, Any]]:
     """Copies of the random generators of a fit and of its members."""
-    kinds = (Randomness, np.random.Generator, torch.Generator)
     return [
         (owner, name, copy.deepcopy(value))
         for owner in (finished, *finished.members)
         for name, value in vars(owner).items()
-        if isinstance(value, kinds)
+        if _is_random(value)
     ]
+
+
+def _is_random(value: Any) -> bool:
+    if isinstance(value, dict | list | tuple):
+        return any(map(_is_random, value.values() if isinstance(value, dict) else value))
+    own = type(value).__module__ == randomness.__name__
+    return own or isinstance(value, np.random.Generator | torch.Generator)
 
 
 def run(
@@ -313,15 +318,15 @@ def run_own(task: Task, name: str, trial: int) -> list[dict[str, Any]]:
     """A part with a fit of its own on one task."""
     part, seed = PARTS[name], trial + (SEED if name == "another seed" else 0)
     options = {"random_state": seed, "device": "cpu", "verbose": False, **part.options}
-    began = time.perf_counter()
+    began = time.process_time()
     with part.turned_off():
         model = MultiViewClassifier(**options).fit(**task.arguments())
-    return judge(task, name, model.predict_proba, model.classes_, time.perf_counter() - began)
+    return judge(task, name, model.predict_proba, model.classes_, time.process_time() - began)
 
 
 def run_default(task: Task, names: Sequence[str], trial: int) -> list[dict[str, Any]]:
     """The default, parts with its networks, and parts that do nothing, on one task."""
-    began = time.perf_counter()
+    began = time.process_time()
     model = Kept(random_state=trial, device="cpu", verbose=False).fit(**task.arguments())
     seconds = model.at_finish - began
     default = judge(task, DEFAULT, model.predict_proba, model.classes_, seconds)
@@ -347,9 +352,9 @@ def judge(
     """Scores of probabilities on all cells of a task."""
     lines = []
     for cell, (views, y) in task.tests.items():
-        began = time.perf_counter()
+        began = time.process_time()
         P = predict(views)
-        seconds_predict = time.perf_counter() - began
+        seconds_predict = time.process_time() - began
         found = {"cell": cell, "part": name, **measure(P, classes, y)}
         times = {"seconds": round(seconds, 3), "seconds_predict": round(seconds_predict, 4)}
         lines.append(found | times)
@@ -431,6 +436,8 @@ def main() -> None:
     text = "".join(json.dumps(line) + "\n" for line in lines)
     with atomic_write(arguments.out) as draft:
         draft.write_text(text)
+    n_errors = sum("error" in line for line in lines)
+    print(f"{n_errors} of {len(lines)} lines are of tables that fit refused")
     for make in (parts_tables.parts, parts_tables.losses, parts_tables.chance):
         print(f"\n{make(text)}")
 

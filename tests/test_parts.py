@@ -19,15 +19,16 @@ def parts():
 
 @pytest.fixture(scope="module")
 def fitted(parts):
-    """A tiny task, and the default's fit of it."""
+    """A tiny task with a view without labels, and the default's fit of it."""
     random = np.random.default_rng(0)
-    y = np.arange(60) % 2
-    X = random.normal(size=(60, 4)) + 2 * y[:, None]
-    views = {"a": X, "b": X @ random.normal(size=(4, 3))}
-    labels = np.where(np.arange(30) < 20, y[:30], -1)
-    task = parts.Task({v: V[:30] for v, V in views.items()}, labels)
-    task.unaligned = {v: V[30:45] for v, V in views.items()}
-    task.tests["all views"] = {v: V[45:] for v, V in views.items()}, y[45:]
+    y = np.arange(90) % 2
+    X = random.normal(size=(90, 4)) + 2 * y[:, None]
+    views = {"a": X, "b": X @ random.normal(size=(4, 3)), "c": X @ random.normal(size=(4, 5))}
+    has_label = np.arange(45) < 20
+    task = parts.Task({v: V[:45].copy() for v, V in views.items()}, np.where(has_label, y[:45], -1))
+    task.linked["c"][has_label] = np.nan  # a view without labels, to which they are transported
+    task.unaligned = {v: V[45:75] for v, V in views.items()}
+    task.tests["all views"] = {v: V[75:] for v, V in views.items()}, y[75:]
     model = parts.Kept(random_state=0, device="cpu", max_epochs=1, n_estimators=2, verbose=False)
     return task, model.fit(**task.arguments())
 
