@@ -128,15 +128,6 @@ def test_imports_through_the_root_package_and_inside_functions_are_seen(code, tm
     assert "persistence" in parts_imported(tmp_path / "module.py")
 
 
-def test_every_module_has_its_test_file():
-    tests = Path(__file__).parent
-    for path in MODULES:
-        relative = path.relative_to(PACKAGE)
-        if path.name != "__init__.py":
-            expected = tests / relative.parent / f"test_{path.stem.strip('_')}.py"
-            assert expected.exists(), f"{path} has no {expected}"
-
-
 def test_no_module_is_named_after_nothing():
     vague = {"utils", "helpers", "common", "misc"}
     assert not [p for p in MODULES if vague & set(p.relative_to(PACKAGE).with_suffix("").parts)]
