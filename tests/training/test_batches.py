@@ -1,4 +1,3 @@
-import tracemalloc
 from dataclasses import replace
 from functools import cached_property
 
@@ -90,10 +89,8 @@ def test_what_is_known_about_training_rows():
 @pytest.mark.parametrize(
     ("sizes", "batch_size", "n_steps", "size"),
     (
-        ((50, 30, 20), 10, 5, 10),
         ((50, 30, 20), 12, 5, 10),  # cut evenly: not four of twelve and one of two
         ((20, 50, 30), 40, 2, 25),
-        ((50, 30, 20), 50, 1, 50),
         ((50, 30, 20), 1000, 1, 50),  # shrinks to the rows there are
         ((51, 30, 20), 50, 2, 26),
         ((50, 30, 20), 1, 50, 1),
@@ -105,18 +102,14 @@ def test_an_epoch_passes_over_the_largest_view_and_smaller_ones_repeat(
     drawn = sampler(unlabeled(sizes), batch_size)
     assert (drawn.n_steps, drawn.batch_size) == (n_steps, size)
     batches = [row_numbers(drawn.draw())["rows"] for _ in range(n_steps)]
+    same, other = (sampler(unlabeled(sizes), batch_size, seed=seed).draw() for seed in (0, 1))
+    assert row_numbers(same)["rows"] == batches[0] != row_numbers(other)["rows"]
     for s, n in enumerate(sizes):
         assert {len(batch[s]) for batch in batches} == {min(size, n)}
         seen = np.concatenate([batch[s] for batch in batches])
         assert set(seen.tolist()) == set(range(n))
         counts = np.bincount(seen, minlength=n)
         assert counts.max() - counts.min() <= 1
-
-
-def test_views_are_shuffled_independently():
-    batch = row_numbers(sampler(unlabeled((50, 50, 50)), 50).draw())["rows"]
-    assert batch[0] != batch[1]
-    assert batch[1] != batch[2]
 
 
 @pytest.mark.parametrize("n", (12, 40))
@@ -140,7 +133,7 @@ def test_neighbors_are_neighbors():
     graph = [random_numbers(s).integers(0, n, size=(n, 4)) for s, n in enumerate((50, 30, 20))]
     drawn = sampler(replace(data, neighbors=graph), 10)
     seen = [set() for _ in graph]
-    for _ in range(200):
+    for _ in range(120):
         parts = row_numbers(drawn.draw())
         assert list(parts) == ["rows", "neighbors"]
         for s in range(3):
@@ -200,17 +193,6 @@ def test_transfer_rows_are_aligned_individuals_without_a_label():
     assert seen == individuals
 
 
-def test_no_labels_are_transferred_if_linked_rows_have_labels():
-    data = with_aligned(target=[0, 1] + [-1] * 10)
-    nobody = np.empty(0, dtype=np.int64)
-    data = replace(
-        data,
-        view_labeled=[np.array([3]), nobody, nobody],
-        view_targets=[np.array([0]), nobody, nobody],
-    )
-    assert list(sampler(data).draw().sizes) == ["labeled", "view_labeled", "rows"]
-
-
 def tell(sizes, width):
     """What is told about every row of every view: its number, in the first of some columns."""
     return [
@@ -222,12 +204,13 @@ def tell(sizes, width):
 @pytest.mark.parametrize("aligned", (False, True))
 def test_what_is_told_about_rows_comes_with_them(aligned):
     soft_labels, coordinates = tell((50, 30, 20), 3), tell((50, 30, 20), 4)
-    data = replace(
-        with_aligned(target=[0, 1] * 6), soft_labels=soft_labels, coordinates=coordinates
-    )
-    drawn = sampler(data, 10, aligned=aligned)
+    plain = with_aligned(target=[0, 1] * 6)
+    data = replace(plain, soft_labels=soft_labels, coordinates=coordinates)
+    linked = replace(plain, links=LINKS, link_targets=tell((50, 30, 20), 3))
+    drawn, of_linked = (sampler(one, 10, aligned=aligned) for one in (data, linked))
     for _ in range(5):
-        batch = drawn.draw()
+        batch, target = drawn.draw(), of_linked.draw()
+        assert [t[:, 0].long().tolist() for t in target.link_targets] == row_numbers(target)["rows"]
         for told, width in ((batch.soft_labels, 3), (batch.coordinates, 4)):
             assert [t.shape[1] for t in told] == [width] * 3
             numbers = [t[:, 0].long().tolist() for t in told]
@@ -250,14 +233,6 @@ def test_with_soft_labels_labeled_rows_are_not_drawn_separately():
     assert (drawn.n_steps, drawn.batch_size) == (5, 10)
 
 
-def test_coordinates_alone_change_no_draw():
-    data = with_aligned(target=[0, 1] * 6)
-    plain = sampler(data).draw()
-    told = sampler(replace(data, coordinates=tell((50, 30, 20), 2))).draw()
-    assert row_numbers(told) == row_numbers(plain)
-    assert plain.soft_labels == plain.coordinates == told.soft_labels == []
-
-
 def test_the_longest_part_decides_on_the_length_of_an_epoch():
     own = [np.arange(45), np.empty(0, dtype=np.int64), np.arange(5)]
     data = replace(
@@ -270,13 +245,7 @@ def test_the_longest_part_decides_on_the_length_of_an_epoch():
     assert sampler(with_aligned(), 10, aligned=True).n_steps == 2
 
 
-def test_the_seed_decides():
-    first, same, other = (sampler(unlabeled(), seed=s).draw() for s in (1, 1, 2))
-    assert row_numbers(first) == row_numbers(same)
-    assert row_numbers(first) != row_numbers(other)
-
-
-@pytest.mark.parametrize("n", (100, 20_000))
+@pytest.mark.parametrize("n", (100, 200_000))
 def test_a_step_asks_for_a_batch_of_rows_whatever_their_number(n):
     views = make_rows((n, n // 2, 60), kind=CountingTable)
     aligned = np.stack([np.arange(50)] * 3, axis=1)
@@ -287,24 +256,6 @@ def test_a_step_asks_for_a_batch_of_rows_whatever_their_number(n):
         drawn.draw()
     # 20 labeled, 20 coupled and a neighbor of each.
     assert [view.tables[0].asked for view in views] == [[60] * 3] * 3
-
-
-def test_the_memory_of_a_step_does_not_depend_on_the_number_of_rows():
-    peaks = []
-    for n in (2_000, 200_000):
-        data = TrainingRows(
-            make_rows((n, n), n_columns=20),
-            np.stack([np.arange(n)] * 2, axis=1),
-            np.zeros(n, dtype=np.int64),
-        )
-        drawn = sampler(data, 100)
-        drawn.draw()
-        tracemalloc.start()
-        for _ in range(3):
-            drawn.draw()
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[1] < 1.5 * peaks[0]
 
 
 class ReadTable(ViewTable):
@@ -336,7 +287,7 @@ def test_processes_read_their_own_rows_and_together_all_of_a_batch(windows, monk
         return one
 
     whole, *parts = sampler(0, 1), sampler(0, 2), sampler(1, 2)
-    for _ in range(20):
+    for _ in range(10):
         indices = whole.draw_indices()
         Xs = whole.load(indices).Xs
         sharded = [one.load(one.draw_indices()).Xs for one in parts]
@@ -363,7 +314,7 @@ def all_at_once(n, size, random):
         rest = rest[size:]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     n=st.integers(1, 60),
     size=st.integers(1, 70),
@@ -384,8 +335,7 @@ def test_every_number_comes_once_before_any_comes_again(n, size, seed, window, b
         assert sorted(numbers[start : start + n]) == list(range(n))
 
 
-@pytest.mark.parametrize("n", (1, 2, 7, 100, 5000))
-@pytest.mark.parametrize("size", (1, 3, 64))
+@pytest.mark.parametrize(("n", "size"), ((1, 1), (7, 3), (100, 64), (500, 1)))
 def test_one_window_is_a_permutation_of_all_numbers(n, size):
     size, random = min(size, n), random_numbers(3)
     stream, expected = (
@@ -396,26 +346,18 @@ def test_one_window_is_a_permutation_of_all_numbers(n, size):
         assert np.array_equal(stream.next_batch(), next(expected))
 
 
-def test_the_order_is_new_in_every_pass():
-    stream = ShuffledIndices(100, 100, random_numbers())
-    first, second = stream.next_batch(), stream.next_batch()
-    assert not np.array_equal(first, second)
-    assert not np.array_equal(first, np.arange(100))
-    assert np.array_equal(ShuffledIndices(100, 100, random_numbers()).next_batch(), first)
-
-
 @pytest.mark.parametrize("window", (None, 1))
 def test_numbers_of_the_next_round_in_a_batch_are_a_fair_draw(window, monkeypatch):
     # Of four numbers, batches of three: the two that complete the second batch are any two others.
     monkeypatch.setattr(batches, "_BLOCKS", 2)
     counts = np.zeros(4)
-    for seed in range(2000):
+    for seed in range(1000):
         stream = ShuffledIndices(4, 3, random_numbers(seed), window)
         first, second = stream.next_batch(), stream.next_batch()
         (left,) = set(range(4)) - set(first.tolist())
         assert second[0] == left
         counts[second[1:]] += 1
-    np.testing.assert_allclose(counts / 2000, 0.5, atol=0.05)
+    np.testing.assert_allclose(counts / 1000, 0.5, atol=0.07)
 
 
 def test_a_window_is_random_blocks_of_consecutive_numbers_in_any_order():
@@ -457,9 +399,7 @@ def test_a_state_of_other_numbers_is_refused(wrong):
             order.state = {**order.state, name: wrong}
 
 
-@pytest.mark.parametrize(
-    ("n", "size", "window"), ((103, 10, 20), (50, 50, 50), (7, 3, 2), (0, 5, 1))
-)
+@pytest.mark.parametrize(("n", "size", "window"), ((103, 10, 20), (50, 50, 50), (0, 5, 1)))
 def test_all_its_states_are_accepted_and_numbers_that_come_twice_are_not(
     monkeypatch, n, size, window
 ):
@@ -479,15 +419,6 @@ def test_all_its_states_are_accepted_and_numbers_that_come_twice_are_not(
             with pytest.raises(ValueError, match="remaining numbers twice"):
                 order.check({**state, "blocks": first // order.block})
         order.next_batch()
-
-
-def test_many_numbers_are_never_all_in_memory(monkeypatch):
-    monkeypatch.setattr(batches, "_AT_ONCE", 1000)
-    monkeypatch.setattr(batches, "_WINDOW", 256)
-    assert len(ShuffledIndices(1000, 10, random_numbers()).remaining) == 1000
-    assert len(ShuffledIndices(1001, 10, random_numbers()).remaining) == 256
-    assert len(ShuffledIndices(1001, 10, random_numbers(), window=1001).remaining) == 256
-    assert len(ShuffledIndices(1001, 10, random_numbers(), window=512).remaining) == 512
 
 
 @pytest.mark.parametrize(
@@ -523,16 +454,6 @@ def test_linked_rows_come_with_the_views_that_they_have():
         assert {tuple(row) for row in found.tolist()} <= set(map(tuple, LINKS.tolist()))
         seen |= {tuple(row) for row in found.tolist()}
     assert seen == set(map(tuple, LINKS.tolist()))
-
-
-@pytest.mark.parametrize("aligned", (False, True))
-def test_targets_of_latents_come_with_their_rows(aligned):
-    data = replace(with_aligned(), links=LINKS, link_targets=tell((50, 30, 20), 3))
-    drawn = sampler(data, 10, aligned=aligned)
-    for _ in range(5):
-        batch = drawn.draw()
-        assert [t[:, 0].long().tolist() for t in batch.link_targets] == row_numbers(batch)["rows"]
-        assert [set(t[:, 1].tolist()) for t in batch.link_targets] == [{0.0}, {1.0}, {2.0}]
 
 
 def test_an_epoch_is_as_long_with_linked_rows_and_without_them_nothing_is_drawn():

@@ -119,17 +119,6 @@ def test_a_step_is_one_step_of_adam_on_networks_and_references(coupling):
             torch.testing.assert_close(p, q, rtol=1e-3, atol=1e-4)
 
 
-def test_gradients_do_not_add_up_over_steps():
-    network, objective = make_network_of_views(), make_objective("lscca")
-    optimizer = make_optimizer([network, objective], 0.0)
-    batch = make_sampler().draw()
-    grads = []
-    for _ in range(2):
-        train_step(network, objective, optimizer, batch, seeded())
-        grads.append([p.grad.clone() for p in network.parameters() if p.grad is not None])
-    assert same(*grads)
-
-
 def test_without_a_term_there_is_no_step():
     network, objective = make_network_of_views(0), make_objective("none")
     before = weights_of(network)
@@ -152,15 +141,7 @@ def test_frozen_parameters_stay_and_nothing_to_train_has_no_optimizer():
     assert make_optimizer([nn.Linear(2, 2).requires_grad_(False)], 0.1) is None
 
 
-@pytest.mark.parametrize("coupling", ("sw-reference", "hot-reference"))
-def test_references_are_trained(coupling):
-    objective = make_objective(coupling)
-    before = weights_of(objective)
-    run(1, objective=objective)
-    assert not same(before, weights_of(objective))
-
-
-@pytest.mark.parametrize("coupling", COUPLINGS)
+@pytest.mark.parametrize("coupling", ("none", "sw-reference", "hot-pairwise"))
 def test_training_lowers_the_loss_and_records_it(coupling):
     training, network, _ = run(30, objective=make_objective(coupling, 0.1))
     history = training.history
@@ -194,7 +175,7 @@ def test_a_row_is_the_mean_over_the_steps_of_its_epoch():
     assert same(weights_of(network), weights_of(twin))
 
 
-@pytest.mark.parametrize(("steps", "n_draws"), ((None, 2 * 3), (1, 3), (5, 15)))
+@pytest.mark.parametrize(("steps", "n_draws"), ((None, 2 * 3), (5, 15)))
 def test_steps_of_an_epoch(steps, n_draws):
     sampler, draws = make_sampler(), []
     draw = sampler.draw
@@ -225,25 +206,21 @@ def test_a_callback_sees_every_epoch_and_can_stop():
         epoch.row["loss"] = -1.0  # its own copy
         epoch.stop = epoch.number == 3
 
-    training, network, _ = run(10, callbacks=[stop_at_the_third])
-    assert [number for number, *_ in seen] == [1, 2, 3]
+    others = []  # which are called all the same
+    training, network, _ = run(
+        10, callbacks=[stop_at_the_third, lambda epoch: others.append(epoch.number)]
+    )
+    assert [number for number, *_ in seen] == others == [1, 2, 3]
     assert [loss for _, loss, _ in seen] == training.history["loss"]
     assert all(given is network for *_, given in seen)
     assert not training.interrupted
-
-
-def test_every_callback_is_called():
-    seen = []
-    callbacks = [lambda e: setattr(e, "stop", True), lambda e: seen.append(e.number)]
-    run(10, callbacks=callbacks)
-    assert seen == [1]
 
 
 SCORES = [0.1, 0.5, 0.4, 0.5, 0.3, 0.9, 0.2, 0.1]
 
 
 @pytest.mark.parametrize(
-    ("patience", "n_epochs", "best"), ((1, 3, 2), (2, 4, 2), (3, 5, 2), (4, 8, 6), (None, 8, 8))
+    ("patience", "n_epochs", "best"), ((1, 3, 2), (3, 5, 2), (4, 8, 6), (None, 8, 8))
 )
 def test_patience_stops_and_the_best_weights_come_back(patience, n_epochs, best):
     scores, kept = iter(SCORES), []
@@ -274,7 +251,7 @@ def test_a_score_may_put_the_network_into_evaluation_mode():
     assert modes == [True] * 4
 
 
-@pytest.mark.parametrize("coupling", COUPLINGS)
+@pytest.mark.parametrize("coupling", ("lscca", "sw-reference", "hot-pairwise"))
 def test_a_loss_that_is_no_longer_finite_is_refused_with_a_remedy(coupling):
     objective = make_objective(coupling, head_weight=1.0)
     with pytest.raises(
@@ -282,17 +259,6 @@ def test_a_loss_that_is_no_longer_finite_is_refused_with_a_remedy(coupling):
         match=r"no longer finite in epoch \d+ \(.+\)\. Lower learning_rate, or look for extreme",
     ):
         run(20, objective=objective, rate=1e25)
-
-
-def test_other_errors_are_passed_on():
-    network = make_network_of_views()
-
-    def fail(*_):
-        raise ValueError("the user's encoder is to blame")
-
-    network.encoders[0].register_forward_hook(fail)
-    with pytest.raises(ValueError, match="is to blame"):
-        run(network=network)
 
 
 class Pressing:

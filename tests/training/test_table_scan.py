@@ -12,11 +12,14 @@ from sklearn.preprocessing import StandardScaler
 from hotview._lazy import LazyRows
 from hotview._validation import ViewTable
 from hotview.training import table_scan
-from hotview.training.column_scaler import ColumnScaler
 from hotview.training.imputation import IMPUTATIONS
 from hotview.training.table_scan import check_finite, chunks, scan_tables
 
-CHUNKS = (1, 7, 40, 2**21)  # entries together: down to one row at a time
+
+@pytest.fixture(params=(7, 2**21))
+def chunk(request, monkeypatch):
+    """How many entries are looked at together: a row, or all."""
+    monkeypatch.setattr(table_scan, "_CHUNK", request.param)
 
 
 def make_rows(n=30, D=4, seed=0):
@@ -30,21 +33,7 @@ def scan(*tables, preprocessing="standardize", impute=None):
     )
 
 
-@pytest.mark.parametrize("chunk", CHUNKS)
-def test_statistics_are_those_of_the_whole_table_whatever_the_chunks(chunk, monkeypatch):
-    monkeypatch.setattr(table_scan, "_CHUNK", chunk)
-    X = make_rows()
-    expected = StandardScaler().fit(X)
-    found = scan(X[:12], X[12:13], X[13:])
-    np.testing.assert_allclose(found.scaler.mean, expected.mean_)
-    np.testing.assert_allclose(found.scaler.scale, expected.scale_)
-    np.testing.assert_allclose(found.scaler.transform(X), expected.transform(X), atol=1e-6)
-    assert found.present == [None, None, None]  # all
-    assert found.scaler.fill is None
-    assert len(found.constant) == 0
-
-
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     n=st.integers(2, 40),
     D=st.integers(1, 5),
@@ -52,22 +41,21 @@ def test_statistics_are_those_of_the_whole_table_whatever_the_chunks(chunk, monk
     offset=st.floats(-1e6, 1e6),
     scale=st.floats(0.01, 100),
     seed=st.integers(0, 1000),
+    chunk=st.sampled_from((1, 7, 40, 2**21)),
 )
-def test_any_table_against_scikit_learn(n, D, cut, offset, scale, seed):
+def test_any_table_against_scikit_learn(n, D, cut, offset, scale, seed, chunk):
     X = np.random.default_rng(seed).normal(size=(n, D)) * scale + offset
     tables = [part for part in (X[:cut], X[cut:]) if len(part) > 0]
-    expected = StandardScaler().fit_transform(X)
-    np.testing.assert_allclose(scan(*tables).scaler.transform(X), expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("preprocessing", ("standardize", "none"))
-def test_standardizing_can_be_left_out(preprocessing):
-    X = make_rows()
-    applied = scan(X, preprocessing=preprocessing).scaler.transform(X)
-    assert applied.dtype == torch.float32
-    assert applied.is_contiguous()
-    expected = StandardScaler().fit_transform(X) if preprocessing == "standardize" else X
-    np.testing.assert_allclose(applied, expected, rtol=1e-5, atol=1e-6)
+    scaler = StandardScaler().fit(X)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_scan, "_CHUNK", chunk)
+        found = scan(*tables)
+    np.testing.assert_allclose(found.scaler.mean, scaler.mean_, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.scaler.scale, scaler.scale_, rtol=1e-4)
+    expected = scaler.transform(X)
+    np.testing.assert_allclose(found.scaler.transform(X), expected, rtol=1e-4, atol=1e-4)
+    assert found.present == [None] * len(tables)  # all
+    assert found.scaler.fill is None
 
 
 @pytest.mark.parametrize("dtype", ("f2", "f4", "f8", ">f4", "i4", "u1", "?"))
@@ -89,58 +77,31 @@ def test_large_tables_are_looked_at_in_smaller_parts(monkeypatch):
     np.testing.assert_allclose(whole.scaler.scale, X.std(0), rtol=1e-12)
 
 
-@pytest.mark.parametrize("order", ("C", "F"))
-@pytest.mark.parametrize("dtype", ("f4", "f8"))
-def test_what_is_scanned_and_applied_is_not_changed(order, dtype):
-    X = np.array(make_rows(), dtype=dtype, order=order)
-    X.flags.writeable = False
-    found = scan(X)
-    np.testing.assert_allclose(found.scaler.mean, make_rows().mean(0), rtol=1e-6)
-    applied = found.scaler.transform(X)
-    assert applied.is_contiguous()
-    np.testing.assert_allclose(applied, StandardScaler().fit_transform(X), rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("chunk", CHUNKS)
-def test_sparse_is_dense(chunk, monkeypatch):
-    monkeypatch.setattr(table_scan, "_CHUNK", chunk)
-    X = make_rows() * (np.random.default_rng(1).random((30, 4)) < 0.3)
-    S = ViewTable(sparse.csr_array(X))
-    found, expected = scan(S.data), scan(X)
-    np.testing.assert_allclose(found.scaler.mean, expected.scaler.mean)
-    np.testing.assert_allclose(found.scaler.scale, expected.scaler.scale)
-    rows = np.array([4, 1, 29])
-    np.testing.assert_array_equal(
-        found.scaler.transform(S.rows(rows)), expected.scaler.transform(X[rows])
-    )
-
-
-@pytest.mark.parametrize("dtype", (np.float32, np.float64))
-@pytest.mark.parametrize("offset", (0.0, 1e4, 1e6, -1e7))
+@pytest.mark.parametrize(("offset", "dtype"), ((1e6, np.float32), (-1e7, np.float64)))
 def test_digits_are_kept_far_from_zero(dtype, offset):
     X = (make_rows()[:, :1] + offset).astype(dtype)
     expected = StandardScaler().fit_transform(X.astype(np.float64))
     np.testing.assert_allclose(scan(X).scaler.transform(X), expected, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("impute", (None, "mean"))
-def test_the_callers_arrays_are_not_changed(impute):
-    for dtype in ("f4", "f8"):
-        X = make_rows().astype(dtype)
-        if impute:
-            X[3, 1] = np.nan
-        before = X.copy()
-        applied = scan(X, impute=impute).scaler.transform(X)
-        applied += 1
-        np.testing.assert_array_equal(X, before)
-        untouched = scan(X, preprocessing="none", impute=impute).scaler.transform(X)
-        assert not np.shares_memory(untouched.numpy(), X)
+@pytest.mark.parametrize(("dtype", "order", "impute"), (("f4", "C", None), ("f8", "F", "mean")))
+def test_the_callers_arrays_are_not_changed(dtype, order, impute):
+    X = np.array(make_rows(), dtype=dtype, order=order)
+    if impute:
+        X[3, 1] = np.nan
+    before = X.copy()
+    X.flags.writeable = False
+    applied = scan(X, impute=impute).scaler.transform(X)
+    assert applied.is_contiguous()
+    applied += 1
+    np.testing.assert_array_equal(X, before)
+    untouched = scan(X, preprocessing="none", impute=impute).scaler.transform(X)
+    assert not np.shares_memory(untouched.numpy(), X)
+    np.testing.assert_allclose(untouched[4:], X[4:], rtol=1e-6)  # standardizing is left out
 
 
-@pytest.mark.parametrize("chunk", CHUNKS)
 @pytest.mark.parametrize("impute", (None, "mean"))
-def test_infinity_is_refused_with_its_place(chunk, impute, monkeypatch):
-    monkeypatch.setattr(table_scan, "_CHUNK", chunk)
+def test_infinity_is_refused_with_its_place(chunk, impute):
     X = make_rows()
     X[7, 2] = X[9, 0] = np.inf
     X[20, 1] = -np.inf
@@ -153,9 +114,7 @@ def test_infinity_is_refused_with_its_place(chunk, impute, monkeypatch):
         check_finite("age", ViewTable(X), impute)
 
 
-@pytest.mark.parametrize("chunk", CHUNKS)
-def test_nan_is_refused_with_its_place_and_the_remedy(chunk, monkeypatch):
-    monkeypatch.setattr(table_scan, "_CHUNK", chunk)
+def test_nan_is_refused_with_its_place_and_the_remedy(chunk):
     X = make_rows()
     X[3] = np.nan  # an absent row, not an error
     X[7, 2] = X[7, 3] = X[9, 0] = np.nan
@@ -169,38 +128,11 @@ def test_nan_is_refused_with_its_place_and_the_remedy(chunk, monkeypatch):
         check_finite("age", ViewTable(X), None)
 
 
-def test_one_entry_is_one_entry():
-    X = make_rows()
-    X[0, 1] = np.nan
-    with pytest.raises(ValueError, match=r"NaN in 1 entry, the first in row 0, column 1"):
-        scan(X)
-
-
 def test_nan_is_counted_over_all_tables_and_placed_in_the_first_that_has_it():
     X, Y = make_rows(5), make_rows(6)
     X[4, 0] = Y[1, 1] = Y[2, 2] = np.nan
     with pytest.raises(ValueError, match=r"NaN in 3 entries, the first in row 4, column 0"):
         scan(X, Y)
-
-
-@pytest.mark.parametrize("chunk", CHUNKS)
-@pytest.mark.parametrize("dtype", ("f4", "f8"))
-def test_imputing_fills_with_the_mean_of_what_is_known(chunk, dtype, monkeypatch):
-    monkeypatch.setattr(table_scan, "_CHUNK", chunk)
-    X = make_rows().astype(dtype)
-    holes = np.random.default_rng(3).random(X.shape) < 0.3
-    holes[:, 0] = False
-    X[holes] = np.nan
-    found = scan(X, impute="mean")
-    np.testing.assert_allclose(found.scaler.fill, np.nanmean(X, axis=0, dtype=np.float64))
-    np.testing.assert_allclose(found.scaler.scale, np.nanstd(X.astype(float), axis=0))
-    applied = found.scaler.transform(X).numpy()
-    expected = StandardScaler().fit(X.astype(float)).transform(X.astype(float))
-    np.testing.assert_allclose(applied[~holes], expected[~holes], atol=1e-5)
-    np.testing.assert_allclose(applied[holes], 0, atol=1e-6)  # the mean, standardized
-    raw = scan(X, preprocessing="none", impute="mean").scaler.transform(X).numpy()
-    means = np.broadcast_to(np.nanmean(X, axis=0), X.shape)
-    np.testing.assert_allclose(raw[holes], means[holes], rtol=1e-5)
 
 
 def with_holes(X, seed=3):
@@ -222,11 +154,9 @@ def expected_of(method, X, new):
     return np.hstack(parts), imputer.statistics_
 
 
-@pytest.mark.parametrize("chunk", CHUNKS)
-@pytest.mark.parametrize("dtype", ("f4", "f8"))
 @pytest.mark.parametrize("method", IMPUTATIONS)
-def test_every_method_against_scikit_learn(method, dtype, chunk, monkeypatch):
-    monkeypatch.setattr(table_scan, "_CHUNK", chunk)
+def test_every_method_against_scikit_learn(method, chunk):
+    dtype = "f8" if "median" in method else "f4"
     X = with_holes(make_rows().astype(dtype))
     new = with_holes(make_rows(seed=1).astype(dtype), seed=4)
     new[5, 0] = np.nan  # no cell of this column is missing from the training rows
@@ -239,8 +169,9 @@ def test_every_method_against_scikit_learn(method, dtype, chunk, monkeypatch):
     assert (found.indicators is not None) == ("+" in method)
 
 
-@pytest.mark.parametrize("preprocessing", ("standardize", "none", "components"))
-@pytest.mark.parametrize("is_sparse", (False, True))
+@pytest.mark.parametrize(
+    ("preprocessing", "is_sparse"), (("standardize", False), ("none", True), ("components", False))
+)
 def test_indicators_are_scaled_or_left_as_they_are(preprocessing, is_sparse):
     X = with_holes(make_rows())
     table = sparse.csr_array(X) if is_sparse else X
@@ -283,8 +214,8 @@ def test_absent_rows_have_no_indicators():
     for table in (X, sparse.csr_array(X)):
         found = scan(table, impute="median+indicator").scaler.transform(table).numpy()
         assert found.shape == (30, 7)
+        assert np.flatnonzero(np.isnan(found).any(axis=1)).tolist() == [2, 9]
         assert np.isnan(found[[2, 9]]).all()
-        assert not np.isnan(np.delete(found, [2, 9], axis=0)).any()
 
 
 class Lazy(LazyRows):
@@ -313,10 +244,8 @@ def test_medians_of_rows_in_files_are_those_of_some_rows(monkeypatch):
     np.testing.assert_array_equal(scan(X, impute="median").scaler.fill, np.nanmedian(X, axis=0))
 
 
-@pytest.mark.parametrize("chunk", CHUNKS)
 @pytest.mark.parametrize("impute", (None, "mean"))
-def test_a_row_that_is_nan_throughout_is_absent(chunk, impute, monkeypatch):
-    monkeypatch.setattr(table_scan, "_CHUNK", chunk)
+def test_a_row_that_is_nan_throughout_is_absent(chunk, impute):
     X = make_rows()
     absent = [0, 5, 6, 29]
     holey = X.copy()
@@ -333,8 +262,9 @@ def test_a_row_that_is_nan_throughout_is_absent(chunk, impute, monkeypatch):
     assert torch.isnan(found.scaler.transform(holey[:1])).all()
 
 
-@pytest.mark.parametrize("value", (0.0, 0.1, 7.0, -1e9, 1e-30))
-@pytest.mark.parametrize("dtype", ("f4", "f8"))
+@pytest.mark.parametrize(
+    ("value", "dtype"), ((0.0, "f8"), (0.1, "f4"), (0.1, "f8"), (-1e9, "f4"), (1e-30, "f8"))
+)
 def test_constant_columns_are_found_and_become_0(value, dtype):
     X = make_rows(500).astype(dtype)
     X[:, 1] = X[:, 3] = value
@@ -388,37 +318,21 @@ def test_numbers_that_float32_does_not_hold_are_too_large_unless_standardized(sp
         np.testing.assert_allclose(scan(X).scaler.transform(X), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_chunks_cover_a_table_in_order(monkeypatch):
-    monkeypatch.setattr(table_scan, "_CHUNK", 9)
-    X = make_rows(11)
-    found = list(chunks(ViewTable(X)))
-    assert [start for start, _ in found] == [0, 2, 4, 6, 8, 10]
-    np.testing.assert_array_equal(np.concatenate([part for _, part in found]), X)
-
-
 def test_a_table_is_looked_at_without_a_copy_of_it(monkeypatch):
     monkeypatch.setattr(table_scan, "_CHUNK", 2**14)
-    X = np.ones((400_000, 10), dtype=np.float32)  # 16 MB
+    X = np.ones((200_000, 20), dtype=np.float32)  # 16 MB
     X[::2] = 2
     tracemalloc.start()
     scan(X)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     # The numbers of the rows that are present take 8 bytes each, twice while they are put together.
-    assert peak < 400_000 * 16 + 3e6
+    assert peak < 200_000 * 16 + 3e6
 
 
-def test_columns_can_be_made_by_hand():
-    by_hand = ColumnScaler(np.array([1.0, 2.0]), np.array([2.0, 4.0]), np.array([1.0, 6.0]))
-    X = np.array([[3.0, np.nan], [np.nan, np.nan], [np.nan, 2.0]])
-    expected = [[1.0, 1.0], [np.nan, np.nan], [0.0, 0.0]]
-    np.testing.assert_array_equal(by_hand.transform(X), expected)
-
-
-@pytest.mark.parametrize("dtype", ("f4", "f8"))
-def test_extreme_values_are_counted_as_they_are_found_one_by_one(dtype):
+def test_extreme_values_are_counted_as_they_are_found_one_by_one():
     known = scan(make_rows()).scaler
-    X = make_rows(seed=1).astype(dtype)
+    X = make_rows(seed=1).astype("f4")
     assert check_finite("age", ViewTable(X), None, known).tolist() == [*range(30)]
     X[3, 2], X[8, 0], X[11, 0] = 1e25, -1e25, 1e10  # the last is merely large
     message = r"extreme values in 2 entries, the first in row 3, column 2"
@@ -443,9 +357,7 @@ def test_what_is_extreme_in_one_column_may_be_ordinary_in_another():
 
 
 @pytest.mark.parametrize("preprocessing", ("auto", "pca", "standardize", "none"))
-@pytest.mark.parametrize("chunk", (7, 2**21))
 def test_sparse_tables_have_the_statistics_of_dense_ones(preprocessing, chunk, monkeypatch):
-    monkeypatch.setattr(table_scan, "_CHUNK", chunk)
     monkeypatch.setattr(table_scan, "WIDE", 5)
     X = np.random.default_rng(0).poisson(0.4, size=(50, 8)).astype(np.float64)
     X[:, 3] = 0
