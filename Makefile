@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SETUP := pyproject.toml constraints.txt src/hotview/__init__.py
 
-.PHONY: demo test test-lowest test-federated test-distributed fuzz mutants lint format bench bench-gpu bench-check bench-tables paper docs docs-serve wheel clean
+.PHONY: demo test test-lowest test-federated test-distributed golden golden-update fuzz mutants lint format bench bench-gpu bench-check bench-tables paper docs docs-serve wheel clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/hotview demo --force
@@ -28,6 +28,14 @@ test-federated: $(VENV)/.test-ready
 test-distributed: $(VENV)/.test-ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cli/test_fit.py tests/training/test_distributed.py \
 	    tests/model_selection -m slow
+
+# Eighty small fits, stage by stage, beside the record of what they computed: two minutes.
+golden: $(VENV)/.test-ready
+	$(BIN)/python -m tests.golden $(ARGS)
+
+# Writes that record: make golden-update REASON="why the numbers moved", which the commit says too.
+golden-update: $(VENV)/.test-ready
+	$(BIN)/python -m tests.golden --update "$(REASON)"
 
 # Damaged and hostile files, messages and inputs: a minute, or as long as ARGS="--minutes 600" says.
 fuzz: $(VENV)/.test-ready
