@@ -30,22 +30,6 @@ from fuzz.mutants import Mutant, sample_mutants
 _ROOT = Path(__file__).resolve().parents[1]
 _MEMORY = 8 * 2**30  # bytes of data of a process
 _OPTIONS = ("-x", "-q", "--no-header", "--tb=no", "--assert=plain", "-p", "no:cacheprovider")
-#: test files of other modules that hold what a module promises
-_MORE_TESTS: dict[str, tuple[str, ...]] = {
-    "ot/_checks.py": ("ot/test_sliced.py", "ot/test_sinkhorn.py"),
-    "ot/projection.py": ("ot/test_sliced.py",),
-    "ot/sinkhorn_iterations.py": ("ot/test_sinkhorn.py",),
-    "ot/wasserstein1d.py": ("ot/test_sliced.py",),
-    "losses/coupling_specs.py": ("losses/test_specifications.py",),
-    "losses/aligned.py": ("losses/test_coupling.py",),
-    "losses/coupling.py": ("losses/test_sliced.py", "losses/test_aligned.py"),
-    "losses/sliced.py": ("losses/test_coupling.py", "losses/test_hierarchical.py"),
-    "semisupervised/label_transfer.py": ("semisupervised/test_pseudo_labels.py",),
-    "semisupervised/nearest.py": ("semisupervised/test_knn.py",),
-    "semisupervised/ridge.py": ("semisupervised/test_predictors.py",),
-}
-
-
 _LIBRARIES = (
     *("torch", "ot", "scipy.optimize", "scipy.stats", "hypothesis.core", "hypothesis.strategies"),
     *("sklearn.cluster", "sklearn.linear_model", "sklearn.neighbors"),
@@ -71,12 +55,13 @@ class FirstFailure:
 
 
 def files_of_tests(module: str) -> list[str]:
-    """Test files of a module, its own first."""
+    """Test files of the folder of a module, those that bear its name first."""
     folder, name = module.rsplit("/", 1)
-    own = f"{folder}/test_{name.lstrip('_')}"
-    more = _MORE_TESTS.get(module, ())
-    public = (_DEFAULTS,) if folder != "semisupervised" else ()
-    return [f"tests/{path}" for path in (own, *more, *public)]
+    word = name.removesuffix(".py").lstrip("_")
+    paths = sorted((_ROOT / "tests" / folder).glob("test_*.py"))
+    paths.sort(key=lambda path: word not in path.stem)  # the order is kept otherwise
+    files = [str(path.relative_to(_ROOT)) for path in paths]
+    return files if folder == "semisupervised" else [*files, f"tests/{_DEFAULTS}"]
 
 
 def run_tests(source: Path, tests: list[str], timeout: float) -> tuple[str, float]:

@@ -26,6 +26,14 @@ def bad_inputs():
         "1-D": ([Z, Z[0]], None, theta, None, ValueError, r"Zs\[1\]"),
         "half": ([Z.half()], None, theta.half(), None, TypeError, "float32 or float64"),
         "dimension": ([Z, Z[:, :2]], None, theta, None, ValueError, r"Zs\[1\] has dimension 2"),
+        "batch": (
+            [Z.expand(2, 5, 3), Z.expand(3, 5, 3)],
+            None,
+            theta.expand(2, 3, 3),
+            None,
+            ValueError,
+            "leading dimensions",
+        ),
         "dtype": ([Z], [Z.double()], theta, None, ValueError, r"Gs\[0\] has dtype"),
         "device": ([Z.to("meta")], None, theta, None, ValueError, r"Zs\[0\] has device meta"),
         "NaN": ([Z, nan], None, theta, None, ValueError, r"Zs\[1\] holds NaN.*1 of 5.*row 3"),
@@ -52,6 +60,19 @@ def bad_inputs():
     }
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    (
+        ({"p": 0.5}, "p must be at least 1"),
+        ({"p": math.nan}, "p must be at least 1"),
+        ({"reduction": "max"}, "'mean', 'sum'"),
+    ),
+)
+def test_bad_options_say_what_to_do(options, message):
+    with pytest.raises(ValueError, match=message):
+        sliced_cost([torch.randn(5, 3)] * 2, directions=torch.eye(3), **options)
+
+
 @pytest.mark.parametrize("case", bad_inputs())
 def test_bad_inputs_say_what_to_do(case):
     Zs, Gs, theta, weights, error, message = bad_inputs()[case]
@@ -74,13 +95,16 @@ def solvable(mask, a, b):
     return result.status == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(S=st.integers(1, 5), K=st.integers(1, 5), seed=st.integers(0, 500))
 def test_agrees_with_a_linear_program(S, K, seed):
     rng = np.random.default_rng(seed)
     mask = rng.random((S, K)) < 0.4
     a, b = (rng.integers(0, 5, n) + 1e-3 for n in (S, K))
     a, b = a / a.sum(), b / b.sum()
+    W = np.where(mask, 0.0, rng.random((S, K)) ** 4)
+    if W.any():  # marginals of a plan, whatever their rounding
+        check_feasible(mask, W.sum(axis=1) / W.sum(), W.sum(axis=0) / W.sum())
     if solvable(mask, a, b):
         check_feasible(mask, a, b)
     else:
@@ -88,26 +112,8 @@ def test_agrees_with_a_linear_program(S, K, seed):
             check_feasible(mask, a, b)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_marginals_of_a_plan_are_feasible_whatever_their_rounding(seed):
-    rng = np.random.default_rng(seed)
-    mask = rng.random((7, 6)) < 0.5
-    W = np.where(mask, 0.0, rng.random((7, 6)) ** 4)
-    check_feasible(mask, W.sum(axis=1) / W.sum(), W.sum(axis=0) / W.sum())
-
-
 def test_a_tolerance_of_0_is_allowed():
     plan = sinkhorn(torch.rand(4, 3), reg=1.0, tol=0.0, max_iter=30)
     torch.testing.assert_close(plan.W.sum(1), torch.full((4,), 0.25))
     with pytest.raises(ValueError, match="tol must not be negative"):
         sinkhorn(torch.rand(4, 3), reg=1.0, tol=-1e-9)
-
-
-def test_names_the_row_that_cannot_send():
-    a = np.array([0.6, 0.2, 0.2])
-    with pytest.raises(ValueError, match=r"row 0 must send out 0.6.*take only 0.4"):
-        check_feasible(np.eye(3, dtype=bool), a, a)
-
-
-def test_two_views_have_exactly_one_plan():
-    check_feasible(np.eye(2, dtype=bool), np.full(2, 0.5), np.full(2, 0.5))

@@ -41,6 +41,10 @@ def test_bad_options_of_view_labels(options):
     plan = sinkhorn(torch.zeros(4, 4), reg=1.0, mask=eye(4))
     with pytest.raises((ValueError, TypeError), match=next(iter(options))):
         plan.view_labels(**options)
+    with pytest.raises(ValueError, match="between 1 and the 4 views"):
+        plan.view_labels(n_groups=5)
+    with pytest.raises(ValueError, match="one plan"):
+        sinkhorn(torch.rand(2, 4, 3), reg=0.1).view_labels()
 
 
 def test_pairs_with_unequal_marginals_are_still_pairs():
@@ -76,11 +80,6 @@ def test_exact_ties_are_ties_without_a_tolerance():
     assert groups_of_references(np.full((2, 3), 0.1), 0.0).uniform.all()
 
 
-def test_batched_plans_are_labelled_one_by_one():
-    with pytest.raises(ValueError, match="one plan"):
-        sinkhorn(torch.rand(2, 4, 3), reg=0.1).view_labels()
-
-
 def test_repr_shows_whether_it_converged():
     C = torch.rand(6, 4, generator=torch.Generator().manual_seed(0))
     assert "converged in" in repr(sinkhorn(C, reg=1.0))
@@ -104,8 +103,8 @@ def blocks(sizes, strong=1.0, weak=0.05, seed=None):
     return W / W.sum(), truth
 
 
-@pytest.mark.parametrize("sizes", ((3, 3), (2, 2, 2), (4, 4, 4), (2, 5), (3, 4, 5), (2,) * 6))
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("sizes", ((3, 3), (2, 2, 2), (2, 5), (3, 4, 5), (2,) * 6))
+@pytest.mark.parametrize("seed", range(2))
 def test_planted_groups_are_found(sizes, seed):
     W, truth = blocks(sizes, seed=seed)
     order = np.random.default_rng(seed).permutation(len(truth))
@@ -113,14 +112,10 @@ def test_planted_groups_are_found(sizes, seed):
     assert groups.n_groups == len(sizes)
     pairs = {(found, true) for found, true in zip(groups.labels, truth[order], strict=True)}
     assert len(pairs) == len(sizes)  # one name per group: equal up to renaming
+    first = [groups.labels.tolist().index(label) for label in range(groups.n_groups)]
+    assert first == sorted(first)  # numbered as they appear
     assert not groups.tied.any()
     assert not groups.uniform.any()
-
-
-def test_groups_are_numbered_as_they_appear():
-    W, _ = blocks((2, 2))
-    order = [3, 0, 2, 1]
-    assert groups_of_pairs(W[np.ix_(order, order)], None, 0.05).labels.tolist() == [0, 1, 0, 1]
 
 
 def test_a_uniform_plan_is_one_group_and_determines_none():
@@ -136,10 +131,6 @@ def test_a_uniform_plan_is_one_group_and_determines_none():
 def test_the_number_of_groups_can_be_given(n, seed):
     W, _ = blocks((2, 2, 2), seed=seed)
     assert groups_of_pairs(W, n, 0.05).n_groups == n
-
-
-def test_two_views():
-    assert groups_of_pairs(np.array([[0, 0.5], [0.5, 0]]), None, 0.05).labels.tolist() == [0, 0]
 
 
 def test_a_view_between_two_groups_is_tied():
@@ -159,12 +150,6 @@ def test_references_take_the_largest_entry():
     assert groups.tied.tolist() == [False, False, True, True]
     assert groups.uniform.tolist() == [False, False, False, True]
     assert groups.n_groups == 2
-
-
-def test_more_groups_than_views():
-    W, _ = blocks((3, 3))
-    with pytest.raises(ValueError, match="between 1 and the 6 views"):
-        groups_of_pairs(W, 7, 0.05)
 
 
 def test_a_view_without_mass_stands_alone_and_is_uniform():

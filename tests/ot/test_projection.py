@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotview.ot import projection
+from hotview.ot._backend import empty, kernels_for
 from hotview.ot.projection import project, sort_rows_, unproject
 
 
@@ -61,15 +62,9 @@ def test_the_sort_agrees_with_torch(n, dtype):
     torch.testing.assert_close(values, expected, rtol=2.4e-7 if is_coarse else 0, atol=0)
     assert torch.equal(values, P.gather(-1, index))
     assert torch.equal(index.sort(dim=-1).values, torch.arange(n).expand(3, -1))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", LENGTHS)
-def test_values_alone(n, dtype):
-    P = awkward(2, n, dtype)
-    values, index = sort_rows_(P.clone(), with_origin=False)
-    assert index is None
-    assert torch.equal(values, torch.sort(P, dim=-1).values)
+    alone = sort_rows_(P.clone(), with_origin=False)
+    assert alone.origin is None
+    assert torch.equal(alone.values, expected)
 
 
 @pytest.mark.parametrize("n", (100, 3000, 2**15))
@@ -90,7 +85,7 @@ def test_long_rows_without_the_radix_sort_of_torch(monkeypatch):
     assert torch.equal(sort_rows_(P.clone()).values, torch.sort(P, dim=-1).values)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=20), st.integers(1, 60))
 def test_any_floats_are_sorted(numbers, repeats):
     P = torch.tensor(numbers, dtype=torch.float32).repeat(repeats).unsqueeze(0)
@@ -104,3 +99,23 @@ def test_long_rows_in_float64_are_sorted_to_the_last_bit():
     values, origin = sort_rows_(P.clone())
     assert torch.equal(values[0], row)
     assert torch.equal(P[0][origin[0]], row)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_has_kernels_for_float32_alone():
+    pytest.importorskip("triton")
+    assert kernels_for(torch.zeros(3, device="cuda")) is not None
+    assert kernels_for(torch.zeros(3, device="cuda", dtype=torch.float64)) is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    (((3, 4), torch.int64), ((0, 2), torch.float64), ((2, 2**20), torch.float32)),
+)
+def test_empty_has_the_requested_shape_and_dtype(shape, dtype):
+    x = empty(*shape, dtype=dtype, device=torch.device("cpu"))
+    assert x.shape == shape
+    assert x.dtype == dtype
+    x.fill_(3)
+    assert (x == 3).all()
+    assert empty(2, 2**20, dtype=torch.float32, device=torch.device("meta")).device.type == "meta"

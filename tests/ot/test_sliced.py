@@ -1,5 +1,5 @@
 import itertools
-import math
+import resource
 
 import numpy as np
 import ot
@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from hotview.ot import draw_directions, sliced_cost
-from hotview.ot.sliced import PairProblem, pair_costs, pair_grads, random_sliced_cost, sort_clouds
+from hotview.ot.sliced import random_sliced_cost
 
 SIZES = [(40, 40, 40), (40, 25, 40), (40, 25, 7)]
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
@@ -36,13 +36,20 @@ def pot(X, Y, theta, p, a=None, b=None):
     return float(distance**p)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("p", (1, 2, 3))
-def test_equals_pot(sizes, p):
+def test_equals_pot(sizes, p, device):
     Zs, theta = clouds(sizes), directions()
     expected = torch.tensor([[pot(X, Y, theta, p) for Y in Zs] for X in Zs], dtype=torch.float64)
-    torch.testing.assert_close(sliced_cost(Zs, directions=theta, p=p), expected)
-    torch.testing.assert_close(sliced_cost(Zs[:1], Zs[1:], directions=theta, p=p), expected[:1, 1:])
+    Zs, theta = [Z.to(device) for Z in Zs], theta.to(device)
+    C = sliced_cost(Zs, directions=theta, p=p)
+    torch.testing.assert_close(C.cpu(), expected)
+    assert C.device == Zs[0].device
+    assert torch.equal(C, C.T)
+    assert torch.equal(C.diagonal(), torch.zeros_like(C.diagonal()))
+    of_others = sliced_cost(Zs[:1], Zs[1:], directions=theta, p=p)
+    torch.testing.assert_close(of_others.cpu(), expected[:1, 1:])
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -113,9 +120,10 @@ def test_sorting_is_the_best_permutation_of_every_direction(d):
     assert C.item() == pytest.approx(np.mean(by_direction), rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", ("orthogonal", "iid", "qmc"))
-@pytest.mark.parametrize("d", (1, 2, 5))
-@pytest.mark.parametrize("M", (1, 4, 50))
+@pytest.mark.parametrize(
+    ("kind", "d", "M"),
+    (("orthogonal", 1, 4), ("orthogonal", 5, 50), ("iid", 2, 1), ("iid", 5, 4), ("qmc", 2, 50)),
+)
 def test_proposition_1(kind, d, M):
     X, Y = clouds((6, 6), d=d, seed=M)
     best = best_permutation(X, Y)
@@ -126,15 +134,6 @@ def test_proposition_1(kind, d, M):
         assert cost <= best * (1 + 1e-12)
         if d == 1:  # then both are the same problem
             assert cost == pytest.approx(best)
-
-
-def test_proposition_1_of_many_points():
-    X, Y = clouds((300, 300))
-    cost = cdist(X, Y, "sqeuclidean")
-    best = cost[linear_sum_assignment(cost)].sum()
-    for seed in range(10):
-        C = sliced_cost([X], [Y], directions=directions(M=7, seed=seed), reduction="sum")
-        assert C.item() <= best
 
 
 def test_the_bound_of_proposition_1_is_attained_and_needs_unit_directions():
@@ -196,8 +195,10 @@ def test_moving_everything_changes_nothing(sizes):
     )
 
 
-@pytest.mark.parametrize("shift", (0.0, 1e3, 1e5))
-@pytest.mark.parametrize("sizes", ((1000, 1000), (1000, 900), (40_000, 40_000)))
+@pytest.mark.parametrize(
+    ("shift", "sizes"),
+    ((0.0, (40_000, 40_000)), (1e3, (1000, 1000)), (1e5, (1000, 900)), (1e5, (40_000, 40_000))),
+)
 def test_float32_keeps_its_digits_far_from_the_origin(shift, sizes):
     generator = torch.Generator().manual_seed(0)
     Z = torch.randn(sizes[0], 3, generator=generator)
@@ -237,34 +238,17 @@ def test_scale(sizes):
     torch.testing.assert_close(sliced_cost(Zs, directions=theta, reduction="sum"), points * C)
 
 
-def test_sum_scale_is_the_paper_formula():
-    X, Y = clouds((12, 12))
-    theta = directions()
-    sorted_gap = (theta @ X.T).sort().values - (theta @ Y.T).sort().values
-    expected = sorted_gap.square().sum(1).mean()
-    C = sliced_cost([X], [Y], directions=theta, reduction="sum")
-    torch.testing.assert_close(C[0, 0], expected)
-
-
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
-@pytest.mark.parametrize("device", DEVICES)
-def test_symmetric_with_a_zero_diagonal(sizes, dtype, device):
-    Zs = [Z.to(device) for Z in clouds(sizes, dtype=dtype)]
-    C = sliced_cost(Zs, directions=directions(dtype=dtype).to(device))
-    assert C.dtype == dtype
-    assert C.device == Zs[0].device
-    assert torch.equal(C, C.T)
-    assert torch.equal(C.diagonal(), torch.zeros_like(C.diagonal()))
-
-
-@pytest.mark.parametrize("sizes", ((5, 5, 5), (5, 3, 5), (4, 3, 2)))
-@pytest.mark.parametrize("p", (1.5, 2, 3))
-@pytest.mark.parametrize("weighted", (False, True))
-@pytest.mark.parametrize("pairwise", (True, False))
+@pytest.mark.parametrize(
+    ("sizes", "p", "weighted", "pairwise"),
+    (
+        *(((5, 5, 5), 1.5, False, True), ((5, 5, 5), 2, False, False), ((4, 4, 4), 3, True, True)),
+        *(((5, 3, 5), 2, False, True), ((5, 3, 5), 1.5, True, False)),
+        *(((4, 3, 2), 3, False, False), ((4, 3, 2), 2, True, True)),
+    ),
+)
 def test_gradcheck(sizes, p, weighted, pairwise):
-    Zs = [Z.requires_grad_() for Z in clouds(sizes)]
-    theta = directions(M=3).requires_grad_()
+    Zs = [Z.requires_grad_() for Z in clouds(sizes, d=3)]
+    theta = directions(M=2, d=3).requires_grad_()
     ws = [torch.rand(n, dtype=torch.float64) + 0.1 for n in sizes] if weighted else None
 
     def cost(theta, *Zs):
@@ -311,7 +295,7 @@ def test_inputs_are_left_alone():
     assert all(torch.equal(a, b) for a, b in zip(copies, (*Zs, theta), strict=True))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=5),
     d=st.integers(1, 5),
@@ -330,8 +314,6 @@ def test_any_shape_and_scale(sizes, d, M, scale, seed):
 
 def test_many_clouds_do_not_need_every_pair_in_memory():
     # 60 clouds have 1,770 pairs: kept at once they would take 1.7 GB here, the clouds 58 MB.
-    import resource
-
     Zs = clouds((1000,) * 60, dtype=torch.float32)
     theta = directions(M=240, d=4, dtype=torch.float32)
     sliced_cost(Zs[:2], directions=theta)
@@ -339,17 +321,6 @@ def test_many_clouds_do_not_need_every_pair_in_memory():
     sliced_cost(Zs, directions=theta)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     assert grown < 400
-
-
-@pytest.mark.parametrize("p", (0.5, math.nan))
-def test_bad_exponent(p):
-    with pytest.raises(ValueError, match="p must be at least 1"):
-        sliced_cost(clouds((5, 5)), directions=directions(), p=p)
-
-
-def test_bad_reduction():
-    with pytest.raises(ValueError, match="'mean', 'sum'"):
-        sliced_cost(clouds((5, 5)), directions=directions(), reduction="max")
 
 
 def many(sizes, seed):
@@ -360,10 +331,14 @@ def many(sizes, seed):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("reduction", ("mean", "sum"))
-@pytest.mark.parametrize("p", (1, 2, 3))
-@pytest.mark.parametrize("sizes", (*SIZES, (900, 900, 900)))
-@pytest.mark.parametrize("n_references", (None, 2))
+@pytest.mark.parametrize(
+    ("sizes", "p", "reduction", "n_references"),
+    (
+        *((SIZES[0], 2, "mean", None), (SIZES[0], 3, "sum", 2), (SIZES[1], 1, "mean", None)),
+        *((SIZES[1], 2, "sum", None), (SIZES[2], 2, "mean", 2), (SIZES[2], 3, "sum", None)),
+        *(((900, 900, 900), 2, "sum", None), ((900, 900, 900), 1, "mean", 2)),
+    ),
+)
 def test_problems_solved_together_are_as_if_alone(sizes, p, reduction, n_references, device):
     Zs, theta = many(sizes, 0)
     Gs = None if n_references is None else many((sizes[0],) * n_references, 5)[0]
@@ -391,60 +366,6 @@ def test_problems_solved_together_keep_their_weights():
     together = sliced_cost(Zs, directions=theta, weights=weights)
     alone = sliced_cost([Z[1] for Z in Zs], directions=theta[1], weights=[weights[0][1], None])
     torch.testing.assert_close(together[1], alone)
-
-
-def test_problems_that_do_not_go_together_are_refused():
-    Zs, theta = many((40, 40), 0)
-    with pytest.raises(ValueError, match="leading dimensions"):
-        sliced_cost([Zs[0][:2], Zs[1]], directions=theta)
-
-
-def problem(n_rows, n_columns=None, weights=None, p=2.0):
-    n = n_rows + (n_columns or 0)
-    return PairProblem(n_rows, n_columns, p, tuple(weights or [None] * n))
-
-
-def test_groups_are_of_equal_size_and_weighted_clouds_stand_alone():
-    weights = [None, None, torch.ones(5), None]
-    Zs = clouds((5, 7, 5, 5), d=3)
-    groups = sort_clouds(
-        problem(4, weights=weights), torch.eye(3).double(), Zs, torch.zeros(1, 3), with_origin=True
-    )
-    assert [group.ids for group in groups] == [[0, 3], [1], [2]]
-    for group in groups:
-        assert (group.values.diff(dim=-1) >= 0).all()
-
-
-@pytest.mark.parametrize("n_columns", (None, 2))
-def test_one_group_and_several_groups_give_the_same_costs(n_columns):
-    # A weight of ones makes the last cloud a group of its own: the same numbers the long way.
-    Zs, theta = clouds((6,) * 5, d=3), torch.eye(3, dtype=torch.float64)
-    n_rows = 5 - (n_columns or 0)
-    results = []
-    for weights in ([None] * 5, [None] * 4 + [torch.ones(6)]):
-        t = problem(n_rows, n_columns, weights)
-        groups = sort_clouds(t, theta, Zs, torch.zeros(1, 3), with_origin=True)
-        C = pair_costs(t, groups)
-        grads = pair_grads(t, groups, torch.ones_like(C))
-        results.append(
-            (
-                C,
-                torch.cat(
-                    [
-                        g
-                        for _, g in sorted(
-                            zip(  # back in the order of the clouds
-                                [i for group in groups for i in group.ids],
-                                torch.cat(grads),
-                                strict=True,
-                            ),
-                            key=lambda pair: pair[0],
-                        )
-                    ]
-                ),
-            )
-        )
-    torch.testing.assert_close(results[0], results[1])
 
 
 def test_random_costs_are_those_on_the_directions_of_the_generator():

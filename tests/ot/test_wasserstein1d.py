@@ -27,9 +27,14 @@ def direct(A, B, p):
     return (A.double().unsqueeze(1) - B.double()).abs().pow(p).mean(-1)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("p", (1, 1.5, 2, 3))
-@pytest.mark.parametrize(("few", "block"), ((2**17, 2**19), (0, 2**19), (0, 100)))
+@pytest.mark.parametrize(
+    ("p", "dtype", "few", "block"),
+    (
+        *((1, DTYPES[0], 2**17, 2**19), (1, DTYPES[1], 0, 2**19), (1.5, DTYPES[1], 0, 100)),
+        *((2, DTYPES[0], 2**17, 2**19), (2, DTYPES[1], 0, 2**19), (2, DTYPES[0], 0, 100)),
+        *((3, DTYPES[1], 2**17, 2**19), (3, DTYPES[0], 0, 100)),
+    ),
+)
 def test_equals_the_direct_difference(p, dtype, few, block, monkeypatch):
     monkeypatch.setattr(wasserstein1d, "_FEW", few)
     monkeypatch.setattr(wasserstein1d, "_BLOCK", block)
@@ -83,7 +88,7 @@ def columns(n, m=2, seed=0):
     return torch.randn(n, m, generator=generator, dtype=torch.float64).sort(0).values
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(n=st.integers(1, 60), m=st.integers(1, 60))
 def test_even_grid_spends_every_point_exactly(n, m):
     grid = uniform_grid(n, m, torch.float64, CPU)
@@ -96,7 +101,7 @@ def test_even_grid_spends_every_point_exactly(n, m):
     assert (grid.right[moved].diff() >= 0).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(n=st.integers(1, 40), m=st.integers(1, 40), seed=st.integers(0, 99))
 def test_cost_is_scipys_distance(n, m, seed):
     X, Y = columns(n, seed=seed), columns(m, seed=seed + 100)
@@ -105,7 +110,7 @@ def test_cost_is_scipys_distance(n, m, seed):
     assert cost.item() == pytest.approx(expected, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(n=st.integers(1, 30), m=st.integers(1, 30), seed=st.integers(0, 99))
 def test_weighted_cost_is_scipys_distance(n, m, seed):
     rng = np.random.default_rng(seed)
