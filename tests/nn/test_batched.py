@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from hotview.nn.batched import (
-    BatchedLinear,
     MemberEncoders,
     PerMember,
     batch_networks,
@@ -39,22 +38,27 @@ def outputs(network, Xs):
     return [*parts, network.score(Fs), *network.score_views(Fs)]
 
 
-def test_a_batched_network_is_every_network_on_its_own_rows():
-    several, Xs = networks(), rows()
-    together = outputs(batch_networks(several), Xs)
+@pytest.mark.parametrize(
+    "own",
+    (
+        None,
+        nn.Linear(4, 3, bias=False),
+        nn.Sequential(nn.ReLU(), nn.Linear(4, 3), nn.ReLU()),  # which must not change the rows
+    ),
+)
+def test_a_batched_network_is_every_network_on_its_own_rows(own):
+    several, Xs = networks(encoders=(own, None)), rows()
+    before, batched = [X.clone() for X in Xs], batch_networks(several)
+    together = outputs(batched, Xs)
+    sum(out.square().sum() for out in together).backward()
     for r, network in enumerate(several):
-        for found, expected in zip(together, outputs(network, [X[r] for X in Xs]), strict=True):
+        alone = outputs(network, [X[r] for X in Xs])
+        for found, expected in zip(together, alone, strict=True):
             torch.testing.assert_close(found[r], expected)
-
-
-def test_a_batched_network_has_the_gradients_of_every_network():
-    several, Xs = networks(), rows()
-    batched = batch_networks(several)
-    sum(out.square().sum() for out in outputs(batched, Xs)).backward()
-    for r, network in enumerate(several):
-        sum(out.square().sum() for out in outputs(network, [X[r] for X in Xs])).backward()
-        expected = network.encoders[0][0].weight.grad
-        torch.testing.assert_close(batched.encoders[0][0].weight.grad[r], expected)
+        sum(out.square().sum() for out in alone).backward()
+        expected = network.encoders[1][0].weight.grad
+        torch.testing.assert_close(batched.encoders[1][0].weight.grad[r], expected)
+    assert all(torch.equal(X, old) for X, old in zip(Xs, before, strict=True))
 
 
 def test_classes_that_a_member_lacks_have_no_probability_and_no_gradient():
@@ -69,19 +73,6 @@ def test_classes_that_a_member_lacks_have_no_probability_and_no_gradient():
     scores.logsumexp(-1).sum().backward()
     for grad in (batched.joint_head.weight.grad[0, 2:], batched.joint_head.bias.grad[0, :, 2:]):
         assert (grad == 0).all()
-
-
-def test_trained_weights_are_copied_to_every_member():
-    several = networks(n_classes=(2, 4, 3))
-    before = [copy.deepcopy(network.state_dict()) for network in several]
-    batched = batch_networks(several)
-    with torch.no_grad():
-        for p in batched.parameters():
-            p += 1
-    copy_weights(batched, several, to_members=True)
-    for old, network in zip(before, several, strict=True):
-        for name, value in network.state_dict().items():
-            torch.testing.assert_close(value, old[name] + 1)
 
 
 class Own(nn.Module):
@@ -123,23 +114,7 @@ def test_custom_modules_are_applied_member_by_member(make):
     assert all(torch.equal(X, old) for X, old in zip(Xs, before, strict=True))
 
 
-def test_rows_are_not_changed_by_a_network_that_begins_with_a_relu():
-    encoder = nn.Sequential(nn.ReLU(), nn.Linear(4, 3), nn.ReLU())
-    Xs = rows()
-    before = [X.clone() for X in Xs]
-    batch_networks(networks(encoders=(encoder, None))).encode(Xs)
-    assert all(torch.equal(X, old) for X, old in zip(Xs, before, strict=True))
-
-
-def test_a_layer_without_bias_stays_without():
-    layers = [nn.Linear(3, 2, bias=False) for _ in range(R)]
-    batched = BatchedLinear(layers)
-    assert [name for name, _ in batched.named_parameters()] == ["weight"]
-    X = torch.randn(R, N, 3, generator=seeded(0))
-    torch.testing.assert_close(batched(X)[1], layers[1](X[1]))
-
-
-def test_weights_of_the_members_are_copied_to_the_batched_network():
+def test_weights_are_copied_from_the_members_and_back():
     several, Xs = networks(n_classes=(2, 4, 3)), rows()
     batched = batch_networks(several)
     with torch.no_grad():
@@ -147,6 +122,14 @@ def test_weights_of_the_members_are_copied_to_the_batched_network():
             for p in network.parameters():
                 p.mul_(0.5)
     copy_weights(batched, several, to_members=False)
+    halved = [copy.deepcopy(network.state_dict()) for network in several]
+    with torch.no_grad():
+        for p in batched.parameters():
+            p += 1
+    copy_weights(batched, several, to_members=True)
+    for old, network in zip(halved, several, strict=True):
+        for name, value in network.state_dict().items():
+            torch.testing.assert_close(value, old[name] + 1)
     together = batched.score(batched.encode(Xs))
     for r, network in enumerate(several):
         expected = network.score(network.encode([X[r] for X in Xs]))
@@ -175,8 +158,7 @@ def check_members(encoders, heads, X, features):
         torch.testing.assert_close(found, encode_in_float64(head, f), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("n", (1, 20))
-@pytest.mark.parametrize("hidden", ((), (128,), (16, 8)), ids=str)
+@pytest.mark.parametrize(("hidden", "n"), (((), 20), ((128,), 1), ((16, 8), 20)), ids=str)
 def test_features_of_members_are_those_of_the_modules_in_float64(hidden, n):
     encoders = [make_mlp(4, hidden, 3, seeded(r)) for r in range(R)]
     X, heads = torch.randn(n, 4, generator=seeded(9)), make_heads()
