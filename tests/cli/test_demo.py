@@ -1,18 +1,67 @@
+import re
+from functools import partial
+
 import pyarrow.csv
 import pytest
+from typer.testing import CliRunner
 
-from hotview import MultiViewClassifier
-from hotview.cli.demo import (
-    compare,
-    load_digits,
-    write_sample_files,
-)
+import hotview as hv
+from hotview.cli.demo import load_digits, write_sample_files
+from hotview.cli.main import app
 from hotview.datasets import link_rows
 
 
+def run_demo(folder):
+    options = ["--figure", folder / "plan.png", "--model", folder / "digits.hotview"]
+    done = CliRunner().invoke(app, ["demo", *map(str, options)])
+    assert done.exit_code == 0, (done.output, done.exception)
+    shown = dict(re.findall(r"│ (\S.*?) +│ +([\d.]+)% ", done.output))
+    return done.output, {name: float(accuracy) for name, accuracy in shown.items()}
+
+
 @pytest.fixture(scope="module")
-def comparison():
-    return compare(load_digits(0), 0)
+def demo(tmp_path_factory):
+    """What the demo prints, and the folder of what it writes, with fewer epochs than usual."""
+    folder = tmp_path_factory.mktemp("demo")
+    with pytest.MonkeyPatch.context() as patch:
+        small = {"max_epochs": 1, "n_estimators": 2, "hidden": (8,)}
+        quick = partial(hv.MultiViewClassifier, **small)
+        patch.setattr("hotview.cli.demo.MultiViewClassifier", quick)
+        return folder, *run_demo(folder)
+
+
+def test_the_demo_prints_and_draws(demo):
+    folder, printed, shown = demo
+    for part in ("pix", "mor", "1,140", "Accuracy on 400 test rows", "Similarity of views"):
+        assert part in printed
+    for part in ("The paper's plan W", "digits.hotview", "plan.png"):
+        assert part in printed
+    assert (folder / "plan.png").stat().st_size > 10_000
+    assert sorted(path.name for path in folder.iterdir()) == ["digits.hotview", "plan.png"]
+    data = load_digits(0)
+    accuracy = hv.load(folder / "digits.hotview").score(data.test, data.test_target)
+    assert shown["hotview, default"] == pytest.approx(100 * accuracy, abs=0.051)
+    assert len(shown) == 5
+    assert {'hotview, coupling="none"', "label propagation in each view"} <= set(shown)
+    assert all(75 < shown[name] <= 100 for name in shown if not name.startswith("hotview"))
+
+
+@pytest.mark.slow  # two trainings to the end
+def test_the_model_of_the_demo_is_the_default_and_better_than_baselines(tmp_path):
+    _, shown = run_demo(tmp_path)
+    assert min(shown.values()) > 75
+    assert shown["hotview, default"] > shown["PCA in each view + logistic regression"]
+    found = hv.load(tmp_path / "digits.hotview").get_params()
+    default = hv.MultiViewClassifier().get_params()
+    assert {key for key in default if found[key] != default[key]} <= {"random_state", "verbose"}
+
+
+def test_linked_rows_say_which_views_are_similar(demo):
+    classifier = hv.load(demo[0] / "digits.hotview")
+    similarity = classifier.view_similarity_
+    pix, fac, mor = (classifier.view_names_.index(name) for name in ("pix", "fac", "mor"))
+    assert similarity.value[pix, fac] > 0.7 > similarity.value[pix, mor]
+    assert similarity.p_value[pix, fac] == 0.001
 
 
 def test_the_digits_are_split_as_in_the_paper():
@@ -20,33 +69,6 @@ def test_the_digits_are_split_as_in_the_paper():
     assert len(data.target) == 60
     assert {len(X) for X in data.unaligned.values()} == {1140}
     assert len(data.test_target) == 400
-
-
-def test_baselines_control_and_default_are_scored_on_the_same_rows(comparison):
-    assert len(comparison.accuracies) == 5
-    assert 'hotview, coupling="none"' in comparison.accuracies
-    assert all(0.75 < accuracy <= 1 for accuracy in comparison.accuracies.values())
-    data = load_digits(0)
-    accuracy = comparison.classifier.score(data.test, data.test_target)
-    assert comparison.accuracies["hotview, default"] == accuracy
-    assert accuracy > comparison.accuracies["PCA in each view + logistic regression"]
-
-
-def test_the_classifier_shown_is_the_default(comparison):
-    changed = {"random_state", "verbose"}
-    default = MultiViewClassifier().get_params()
-    shown = comparison.classifier.get_params()
-    assert {k: v for k, v in shown.items() if k not in changed} == {
-        k: v for k, v in default.items() if k not in changed
-    }
-
-
-def test_linked_rows_say_which_views_are_similar(comparison):
-    similarity = comparison.classifier.view_similarity_
-    names = comparison.classifier.view_names_
-    pix, fac, mor = (names.index(name) for name in ("pix", "fac", "mor"))
-    assert similarity.value[pix, fac] > 0.7 > similarity.value[pix, mor]
-    assert similarity.p_value[pix, fac] == 0.001
 
 
 @pytest.fixture(scope="module")
@@ -61,17 +83,13 @@ def ids(path):
 
 
 def test_sixty_individuals_are_in_all_views_and_have_a_label(folder):
-    rows = link_rows({path.stem: ids(path) for path in (folder / "views").iterdir()})
+    known = {path.stem: ids(path) for path in (folder / "views").iterdir()}
+    rows = link_rows(known)
     assert set(rows.ids) == set(ids(folder / "labels.csv"))
     assert len(rows.ids) == 60
     assert {len(others) for others in rows.unaligned.values()} == {798}
-
-
-def test_views_have_other_rows_in_orders_of_their_own(folder):
-    orders = [
-        [i for i in ids(path) if i.startswith("person")] for path in (folder / "views").iterdir()
-    ]
-    assert len({tuple(order) for order in orders}) == 6
+    orders = {tuple(i for i in own if i.startswith("person")) for own in known.values()}
+    assert len(orders) == 6  # every view has one of its own
 
 
 def test_new_individuals_are_not_in_training_and_may_lack_views(folder):
@@ -82,12 +100,9 @@ def test_new_individuals_are_not_in_training_and_may_lack_views(folder):
         assert not in_view & set(ids(folder / "views" / path.name))
 
 
-def test_the_same_seed_writes_the_same_files(folder, tmp_path):
-    for path in write_sample_files(tmp_path / "digits", 0):
-        assert path.read_bytes() == (folder / path.relative_to(tmp_path / "digits")).read_bytes()
-
-
-def test_existing_files_are_not_replaced(folder):
+def test_the_same_seed_writes_the_same_files_which_only_force_replaces(folder):
+    before = {path: path.read_bytes() for path in folder.rglob("*.csv")}
     with pytest.raises(FileExistsError, match="--force"):
         write_sample_files(folder, 0)
-    write_sample_files(folder, 0, force=True)
+    assert set(write_sample_files(folder, 0, force=True)) == set(before)
+    assert {path: path.read_bytes() for path in before} == before
