@@ -43,8 +43,7 @@ def slow_dgcca(Zs, reduction):
     return np.mean([slow_distance(Z, G, reduction) for Z in Zs])
 
 
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("S", (2, 3, 5))
+@pytest.mark.parametrize(("S", "reduction"), ((2, "sum"), (3, "mean"), (5, "sum")))
 def test_lscca_is_equation_1(S, reduction):
     Zs = latents(S)
     terms = LSCCA(0.25, reduction=reduction)(Zs)
@@ -55,8 +54,7 @@ def test_lscca_is_equation_1(S, reduction):
     assert list(terms.parts) == ["agreement", "orthogonality"]
 
 
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("S", (1, 2, 5))
+@pytest.mark.parametrize(("S", "reduction"), ((1, "mean"), (2, "sum"), (5, "mean")))
 def test_dgcca_is_equation_2(S, reduction):
     Zs = latents(S)
     terms = DGCCA(reduction=reduction)(Zs)
@@ -70,7 +68,7 @@ def test_no_shared_g_gives_dgcca_a_lower_value(reduction):
     value = DGCCA(reduction=reduction)(Zs).total.item()
     random = np.random.default_rng(0)
     radius = 1.0 if reduction == "sum" else 3.0
-    for _ in range(300):
+    for _ in range(100):
         G = np.linalg.qr(random.normal(size=(9, 3)))[0] * radius
         assert np.mean([slow_distance(Z, G, reduction) for Z in Zs]) > value
 
@@ -118,11 +116,6 @@ def test_latents_of_different_length_are_refused(coupling):
         coupling([Zs[0], Zs[1][1:], *Zs[2:]])
 
 
-def test_one_view_has_nothing_to_agree_with():
-    with pytest.raises(ValueError, match=r"at least 2 views.*but 1 came"):
-        LSCCA()(latents(1))
-
-
 @pytest.mark.parametrize("coupling", (LSCCA, DGCCA))
 def test_an_unknown_scale_is_refused(coupling):
     with pytest.raises(ValueError, match=r"reduction to be one of 'mean', 'sum'.*mean 'sum'\?"):
@@ -143,7 +136,7 @@ def slow_alignment_error(Zs, present):
     return float(sum(distances) / len(distances) / Zs[0].shape[1])
 
 
-@pytest.mark.parametrize("S", (2, 3, 5))
+@pytest.mark.parametrize("S", (2, 5))
 def test_the_alignment_error_is_the_mean_over_pairs_that_are_there(S):
     Zs, present = latents(S), presence(S=S)
     assert 0 < present.sum() < present.numel()
@@ -152,13 +145,8 @@ def test_the_alignment_error_is_the_mean_over_pairs_that_are_there(S):
     for Z, has in zip(Zs, present.T, strict=True):
         Z[~has] = 1e3  # of absent views, anything
     assert alignment_error(Zs, present).item() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("S", (2, 3, 5))
-def test_for_complete_rows_it_is_lscca_per_column(S):
-    Zs = latents(S)
-    expected = LSCCA(0.0)(Zs)["agreement"] / 3
-    torch.testing.assert_close(alignment_error(Zs, torch.ones(9, S, dtype=torch.bool)), expected)
+    per_column = LSCCA(0.0)(Zs)["agreement"] / 3
+    torch.testing.assert_close(alignment_error(Zs, torch.ones_like(present)), per_column)
 
 
 def test_members_have_alignment_errors_of_their_own():

@@ -42,14 +42,12 @@ def build(name, seed=0):
     return specify(name).build(hv.CouplingSizes(3, 2, 9, torch.Generator().manual_seed(seed)))
 
 
-def test_the_names_are_the_papers_seven():
-    assert list(COUPLINGS) == list(CLASSES)
-
-
 @pytest.mark.parametrize("name", CLASSES)
 def test_every_name_makes_its_coupling_and_passes_its_settings_on(name):
     coupling = build(name)
+    assert list(COUPLINGS) == list(CLASSES)
     assert type(coupling) is CLASSES[name]
+    assert COUPLINGS[name].needs_alignment == coupling.needs_alignment
     expected = {
         "orthogonality_weight": 0.3,
         "reduction": "sum",
@@ -64,32 +62,17 @@ def test_every_name_makes_its_coupling_and_passes_its_settings_on(name):
     n_references = {"sw-reference": 1, "hot-reference": 4}.get(name)
     if n_references:
         assert coupling.references.shape == (n_references, 9, 2)
+        assert torch.equal(coupling.references, build(name).references)
+        assert not torch.equal(coupling.references, build(name, seed=1).references)
 
 
-@pytest.mark.parametrize(
-    ("n_views", "expected"), ((1, 1), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3), (7, 3), (12, 3))
-)
+@pytest.mark.parametrize(("n_views", "expected"), ((1, 1), (3, 1), (4, 2), (5, 2), (6, 3), (12, 3)))
 def test_by_default_the_number_of_references_depends_on_that_of_views(n_views, expected):
     sizes = hv.CouplingSizes(n_views, 2, 9, torch.Generator())
     spec = hv.HOTReferenceSpec()
     assert spec.build(sizes).references.shape == (expected, 9, 2)
     assert spec.n_references is None  # what a user gave is not changed
     assert hv.HOTReferenceSpec(n_references=4).build(sizes).references.shape == (4, 9, 2)
-
-
-@pytest.mark.parametrize("name", CLASSES)
-def test_which_couplings_need_aligned_rows_and_references(name):
-    coupling = build(name)
-    assert COUPLINGS[name].needs_alignment == coupling.needs_alignment
-    assert coupling.needs_alignment == (name in ("lscca", "dgcca"))
-    assert coupling.reference_based == name.endswith("reference")
-
-
-@pytest.mark.parametrize("name", ("sw-reference", "hot-reference"))
-def test_references_are_drawn_from_the_generator(name):
-    first, again, other = (build(name, seed).references for seed in (0, 0, 1))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -98,46 +98,14 @@ def grads_of(value, parameters):
     return [torch.zeros_like(p) if g is None else g for g, p in zip(found, parameters, strict=True)]
 
 
-def test_a_batch_splits_into_its_parts_in_order():
-    batch = make_batch(*PARTS)
-    parts = batch.split(batch.Xs)
-    assert list(parts) == list(PARTS)
-    for name, sizes in batch.sizes.items():
-        assert [len(X) for X in parts[name]] == sizes
-    for s, X in enumerate(batch.Xs):
-        assert torch.equal(torch.cat([part[s] for part in parts.values()]), X)
-
-
-def test_classification_is_cross_entropy_of_the_concatenated_features():
-    network, batch = make(), make_batch("labeled")
-    terms = evaluate(network, batch).terms
-    features = torch.cat([f(X) for f, X in zip(network.encoders, batch.Xs, strict=True)], dim=1)
-    expected = slow_cross_entropy(network.joint_head(features), batch.target)
-    assert terms["classification"].item() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("head_weight", (0.5, 2.0))
-def test_the_heads_of_the_views_learn_from_labeled_and_own_rows(head_weight):
-    network, batch = make(), make_batch("labeled", "view_labeled")
-    terms = evaluate(network, batch, head_weight=head_weight).terms
-    Fs = batch.split(network.encode(batch.Xs))
-    losses = [
-        slow_cross_entropy(network.view_heads[s](Fs["labeled"][s]), batch.target) for s in range(3)
-    ]
-    losses += [
-        slow_cross_entropy(network.view_heads[s](Fs["view_labeled"][s]), batch.view_targets[s])
-        for s in range(2)  # the third has none
-    ]
-    assert terms["view_heads"].item() == pytest.approx(head_weight * sum(losses))
-
-
-def test_class_weights():
+@pytest.mark.parametrize("weight", (None, torch.tensor([0.5, 3.0, 1.5], dtype=torch.float64)))
+def test_classes_are_learned_from_all_views_and_from_each(weight):
     network, batch = make(), make_batch("labeled", "view_labeled", "transfer")
-    weight = torch.tensor([0.5, 3.0, 1.5], dtype=torch.float64)
-    options = {"class_weight": weight, "head_weight": 1.0, "source_views": [0]}
+    options = {"class_weight": weight, "head_weight": 2.0, "source_views": [0]}
     terms = evaluate(network, batch, **options).terms
     Fs, heads = batch.split(network.encode(batch.Xs)), network.view_heads
-    expected = slow_cross_entropy(network.score(Fs["labeled"]), batch.target, weight.numpy())
+    features = torch.cat(Fs["labeled"], dim=1)
+    expected = slow_cross_entropy(network.joint_head(features), batch.target, weight)
     assert terms["classification"].item() == pytest.approx(expected)
     soft = heads[0](Fs["transfer"][0]).softmax(1)
     losses = [
@@ -151,16 +119,7 @@ def test_class_weights():
             for s in (1, 2)
         ),
     ]
-    assert terms["view_heads"].item() == pytest.approx(float(sum(losses)))
-
-
-@pytest.mark.parametrize("weight", (None, torch.tensor([0.5, 1.0, 3.0], dtype=torch.float64)))
-def test_heads_that_learn_from_the_same_rows_lose_what_they_lose_apart(weight):
-    network, batch = make(), make_batch("labeled")
-    Fs = network.encode(batch.Xs)
-    losses = [slow_cross_entropy(Y, batch.target, weight) for Y in network.score_views(Fs)]
-    found = evaluate(network, batch, head_weight=1.0, class_weight=weight).terms["view_heads"]
-    assert found.item() == pytest.approx(float(sum(losses)))
+    assert terms["view_heads"].item() == pytest.approx(2 * float(sum(losses)))
 
 
 @pytest.mark.parametrize("source_views", ((0,), (0, 2)))
@@ -184,7 +143,7 @@ def test_source_views_give_soft_labels_to_target_views_only(source_views):
         assert learns == [s in target_views] * len(parameters)
 
 
-@pytest.mark.parametrize("head_weight", (0.5, 2.0))
+@pytest.mark.parametrize("head_weight", (0.5,))
 def test_soft_labels_train_the_head_of_every_view(head_weight):
     network, batch = make(), make_batch("rows")
     soft_labels = [logits.softmax(1) for logits in random_targets(batch, N_CLASSES)]
@@ -230,7 +189,7 @@ def test_diffusion_is_weighted_by_tau_and_draws_features_to_coordinates():
     assert none.item() == 0
 
 
-@pytest.mark.parametrize("regularizer", ("none", "autoencoder"))
+@pytest.mark.parametrize("regularizer", ("autoencoder",))
 def test_heads_without_weight_are_trained_and_nothing_else_feels_them(regularizer):
     network, batch = make(), make_batch("labeled", "view_labeled", "transfer", "rows")
     options = {"regularizer": regularizer, "source_views": [0, 1]}
@@ -247,15 +206,6 @@ def test_heads_without_weight_are_trained_and_nothing_else_feels_them(regularize
     for found, expected in zip(grads_of(terms.total, heads), grads_of(full, heads), strict=True):
         torch.testing.assert_close(found, expected)
         assert found.abs().sum() > 0
-
-
-def test_heads_with_weight_are_felt_by_the_encoders():
-    network, batch = make(), make_batch("labeled")
-    terms = evaluate(network, batch, head_weight=0.5).terms
-    assert all(
-        g.abs().sum() > 0
-        for g in grads_of(terms["view_heads"], list(network.encoders.parameters()))
-    )
 
 
 @pytest.mark.parametrize(
@@ -317,6 +267,11 @@ def test_all_terms_add_up_to_the_total(regularizer):
     assert list(terms.parts) == names
     assert terms.total.item() == pytest.approx(sum(part.item() for part in terms.parts.values()))
     assert all(part.item() != 0 for part in terms.parts.values())
+    without_rows = evaluate(network, make_batch("labeled"), SWPairwise(), "autoencoder")
+    assert without_rows.latents == []
+    assert set(without_rows.terms.parts) == {"classification", "view_heads"}
+    without_labels = evaluate(make(n_classes=0), make_batch("rows"), SWPairwise()).terms
+    assert set(without_labels.parts) == {"transport", "orthogonality"}
 
 
 def test_aligned_couplings_see_rows_of_the_same_individuals():
@@ -324,38 +279,6 @@ def test_aligned_couplings_see_rows_of_the_same_individuals():
     network, batch = make(), make_batch("rows", sizes=sizes)
     terms = evaluate(network, batch, LSCCA(), coupling_weight=1).terms
     torch.testing.assert_close(terms.total, LSCCA()(network.latents(batch.Xs)).total)
-
-
-def test_without_rows_nothing_is_coupled():
-    evaluation = evaluate(make(), make_batch("labeled"), SWPairwise(), "autoencoder")
-    assert evaluation.latents == []
-    assert set(evaluation.terms.parts) == {"classification", "view_heads"}
-
-
-def test_without_labels_nothing_is_classified():
-    terms = evaluate(make(n_classes=0), make_batch("rows"), SWPairwise()).terms
-    assert set(terms.parts) == {"transport", "orthogonality"}
-
-
-def test_every_encoder_runs_once():
-    network, calls = make(), []
-    for s, encoder in enumerate(network.encoders):
-        encoder.register_forward_hook(lambda *_, s=s: calls.append(s))
-    evaluate(network, make_batch(*PARTS), SWPairwise(), "manifold", source_views=[0])
-    assert calls == [0, 1, 2]
-
-
-def test_the_references_of_the_coupling_are_parameters_of_the_objective():
-    objective = Objective(
-        HOTReference(2, 2),
-        VIEW_REGULARIZERS["none"],
-        coupling_weight=1.0,
-        regularizer_weight=1.0,
-        class_weight=torch.ones(3),
-    )
-    assert isinstance(objective, nn.Module)
-    assert [name for name, _ in objective.named_parameters()] == ["coupling.references"]
-    assert objective.double().class_weight.dtype == torch.float64
 
 
 # linked rows
@@ -398,11 +321,6 @@ def test_targets_take_the_place_of_the_constraint_and_of_nothing_else():
         torch.testing.assert_close(with_targets[name], without[name])
 
 
-def test_rows_without_targets_are_aligned_too():
-    terms = evaluate(make(), linked_batch(targets=False), alignment_weight=1.0).terms
-    assert list(terms.parts) == ["alignment"]
-
-
 def test_members_may_have_alignment_weights_of_their_own():
     network, weight = make(), torch.tensor([0.0, 1.0, 2.0])
     found = evaluate(network, linked_batch(), alignment_weight=weight).terms
@@ -421,18 +339,6 @@ def test_linked_rows_train_the_encoders_of_the_views_that_they_have():
         assert any(g.abs().sum() > 0 for g in grads) == (s < 2)
 
 
-@pytest.mark.parametrize("weight", (None, [1.0, 1.0, 1.0]))
-def test_a_summed_loss_is_the_mean_times_the_number_of_rows(weight):
-    network, batch = make(), make_batch("labeled")
-    given = None if weight is None else torch.tensor(weight, dtype=torch.float64)
-    options = {"class_weight": given, "head_weight": 0.0}
-    mean, total = (
-        evaluate(network, batch, reduction=reduction, **options).terms["classification"]
-        for reduction in ("mean", "sum")
-    )
-    torch.testing.assert_close(total, 6 * mean)
-
-
 def test_a_summed_loss_of_weighted_classes_is_the_weighted_sum():
     network, batch = make(), make_batch("labeled")
     weight = torch.tensor([0.5, 2.0, 1.0], dtype=torch.float64)
@@ -441,3 +347,7 @@ def test_a_summed_loss_of_weighted_classes_is_the_weighted_sum():
     logits = network.score(network.encode(batch.Xs))
     each = nn.functional.cross_entropy(logits, batch.target, reduction="none")
     torch.testing.assert_close(found, (weight[batch.target] * each).sum())
+    options["class_weight"] = None
+    torch.testing.assert_close(
+        evaluate(network, batch, **options).terms["classification"], each.sum()
+    )

@@ -29,12 +29,6 @@ def distance(G, Z):
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_the_second_moment_adds_or_averages_over_rows(reduction):
-    (Z,) = clouds((7,))
-    np.testing.assert_allclose(second_moment(Z, reduction), slow_second_moment(Z, reduction))
-
-
-@pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_the_penalty_is_the_squared_distance_of_the_sum_over_clouds_from_the_identity(reduction):
     Zs = clouds((7, 4, 9))
     gap = sum(slow_second_moment(Z, reduction) for Z in Zs) - np.eye(3)
@@ -72,10 +66,10 @@ def test_no_other_orthonormal_is_nearer(reduction):
     G = nearest_orthonormal(Z, reduction).numpy()
     radius = 1.0 if reduction == "sum" else 8**0.5
     random = np.random.default_rng(0)
-    others = [np.linalg.qr(random.normal(size=(8, 3)))[0] * radius for _ in range(2000)]
+    others = [np.linalg.qr(random.normal(size=(8, 3)))[0] * radius for _ in range(200)]
     # Far from Z nothing comes close; small turns of G itself are the harder rivals.
     for size in (1e-3, 0.01, 0.1):
-        skew = random.normal(size=(300, 8, 8)) * size
+        skew = random.normal(size=(50, 8, 8)) * size
         others += [expm(A - A.T) @ G for A in skew]
     assert min(distance(other, Z) for other in others) > distance(G, Z)
 
@@ -102,14 +96,10 @@ def test_constrained_clouds_meet_the_constraint_and_are_the_same_linear_map(redu
     A = torch.linalg.lstsq(Zs[0], found[0]).solution
     for Z, mapped in zip(Zs, found, strict=True):
         torch.testing.assert_close(Z @ A, mapped)
-
-
-def test_constrained_clouds_of_replicas_do_not_know_each_other():
-    Zs = [torch.stack(pair) for pair in zip(clouds((9, 8)), clouds((9, 8), seed=1), strict=True)]
-    together = constrain(Zs, "mean")
-    for r in (0, 1):
-        for found, expected in zip(together, constrain([Z[r] for Z in Zs], "mean"), strict=True):
-            torch.testing.assert_close(found[r], expected)
+    others = [2 * Z + 1 for Z in Zs]  # of another replica
+    stacked = constrain([torch.stack(both) for both in zip(Zs, others, strict=True)], reduction)
+    each = zip(found, constrain(others, reduction), strict=True)
+    torch.testing.assert_close(stacked, [torch.stack(both) for both in each])
 
 
 def test_clouds_without_spread_in_a_direction_stay_finite():

@@ -54,7 +54,13 @@ class ShrinkageSpec(hv.RegularizerSpec):
 
 def own_classifier(**parameters):
     own = {"coupling": MeanMatchingSpec(), "view_regularizer": ShrinkageSpec(0.2), **parameters}
-    return hv.MultiViewClassifier(**own, n_estimators=2, device="cpu", **SMALL)
+    few = {"n_estimators": 2, "pseudo_labels": False, "device": "cpu"}
+    return hv.MultiViewClassifier(**own, **few, **SMALL)
+
+
+@pytest.fixture(scope="module")
+def own_model():
+    return own_classifier().fit(DATA.linked, DATA.linked_target, unaligned=DATA.views)
 
 
 @pytest.mark.parametrize("name", REGULARIZERS)
@@ -69,47 +75,50 @@ def test_regularizers_are_found_by_name_cloned_and_pickled(name):
     assert spec.needs_coordinates == (name == "diffusion")
 
 
-@pytest.mark.parametrize("kind", (hv.MultiViewEncoder, hv.MultiViewClassifier))
-@pytest.mark.parametrize("regularizer", (hv.AutoencoderSpec, hv.ManifoldSpec, hv.DiffusionSpec))
+@pytest.mark.parametrize(
+    ("kind", "regularizer"),
+    (
+        (hv.MultiViewClassifier, hv.AutoencoderSpec),
+        (hv.MultiViewEncoder, hv.ManifoldSpec),
+        (hv.MultiViewEncoder, hv.DiffusionSpec),
+    ),
+)
 def test_a_name_is_the_specification_with_its_defaults(kind, regularizer):
     weight = 0.01 if kind is hv.MultiViewEncoder else 1.0
     given = (regularizer.name, regularizer(), regularizer(weight))
-    models = [kind(view_regularizer=spec, n_estimators=1, **SMALL) for spec in given]
+    few = {**SMALL, "max_epochs": 1, "n_estimators": 1}
+    models = [kind(view_regularizer=spec, **few) for spec in given]
     losses = [model.fit(DATA.linked, DATA.linked_target).history_["loss"] for model in models]
     assert losses[0] == losses[1] == losses[2]
+    assert given[1].weight is None  # fit does not change parameters
+    assert models[1].view_regularizer is given[1]
 
 
-def test_parameters_are_not_changed_by_fit():
-    regularizer = hv.AutoencoderSpec()
-    model = hv.MultiViewEncoder("lscca", regularizer, **SMALL).fit(DATA.linked, paired=True)
-    assert (model.coupling, model.view_regularizer) == ("lscca", regularizer)
-    assert regularizer.weight is None
-
-
-def test_own_losses_are_trained():
-    model = own_classifier().fit(DATA.linked, DATA.linked_target, unaligned=DATA.views)
-    for history in model.histories_:
+def test_own_losses_are_trained(own_model):
+    for history in own_model.histories_:
         assert {"means", "shrinkage"} <= set(history.names)
-    assert model.plan_.pairwise
-    assert model.references_ is None
-    assert model.predict_proba(DATA.linked).shape == (len(DATA.linked_target), 4)
+    assert own_model.plan_.pairwise
+    assert own_model.references_ is None
+    assert own_model.predict_proba(DATA.linked).shape == (len(DATA.linked_target), 4)
+    few = {"max_epochs": 1, "n_estimators": 1}
     double = own_classifier(coupling=MeanMatchingSpec(0.2), view_regularizer=ShrinkageSpec(0.4))
-    double.set_params(max_epochs=1)
-    single = own_classifier().set_params(max_epochs=1)
-    first, second = (m.fit(DATA.linked, DATA.linked_target).history_[0] for m in (single, double))
+    first, second = (
+        model.set_params(**few).fit(DATA.linked, DATA.linked_target).history_[0]
+        for model in (own_classifier(), double)
+    )
     assert second["shrinkage"] == pytest.approx(2 * first["shrinkage"], rel=0.1)
 
 
 def test_parameters_of_own_modules_are_learned():
     model = hv.MultiViewEncoder(MeanMatchingSpec(10.0), "none", **SMALL)
     seen = []
-    model.set_params(callbacks=[lambda epoch: seen.append(epoch.row["means"])], max_epochs=30)
+    model.set_params(callbacks=[lambda epoch: seen.append(epoch.row["means"])], max_epochs=10)
     model.fit({name: X + 5 for name, X in DATA.views.items()})
     assert seen[-1] < seen[0]
 
 
 def test_own_specifications_are_cloned_and_searched():
-    model = own_classifier()
+    model = own_classifier().set_params(max_epochs=1, n_estimators=1)
     copy = clone(model)
     assert isinstance(copy.coupling, MeanMatchingSpec)
     assert copy.coupling is not model.coupling
@@ -119,8 +128,8 @@ def test_own_specifications_are_cloned_and_searched():
     assert model.coupling.scale == 1.0
 
 
-def test_a_model_with_own_losses_is_saved_without_their_code(tmp_path):
-    model = own_classifier().fit(DATA.linked, DATA.linked_target)
+def test_a_model_with_own_losses_is_saved_without_their_code(own_model, tmp_path):
+    model = own_model
     path = model.save(tmp_path / "m.hotview")
     with pytest.raises(ValueError, match="Expected coupling to be a MeanMatchingSpec, as at fit"):
         hv.load(path)
@@ -150,11 +159,6 @@ def test_settings_that_an_own_coupling_does_not_have_are_those_of_all_others():
     ("value", "given", "example"),
     (
         (hv.LSCCASpec, "but it is the class LSCCASpec", r"coupling=hotview.LSCCASpec\(\)"),
-        (
-            torch.nn.Linear(2, 3),
-            r"but it is Linear\(in_features=2",
-            r"coupling=hotview.\w+Spec\(\)",
-        ),
         (torch.nn.Linear, r"but it is <class 'torch", r"coupling=hotview.\w+Spec\(\)"),
     ),
 )

@@ -133,6 +133,10 @@ def test_the_number_of_groups_can_be_given(n, seed):
     assert groups_of_pairs(W, n, 0.05).n_groups == n
 
 
+def test_two_views():
+    assert groups_of_pairs(np.array([[0, 0.5], [0.5, 0]]), None, 0.05).labels.tolist() == [0, 0]
+
+
 def test_a_view_between_two_groups_is_tied():
     W, _ = blocks((3, 3))
     bridge = np.zeros((7, 7))
