@@ -3,15 +3,24 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
+from hotview._validation import check_tables
 from hotview.evaluation import (
     ConcatenatedLogisticRegression,
     PCALogisticRegression,
     PerViewLabelPropagation,
     baseline_base,
     baseline_rows,
+)
+from hotview.evaluation.baseline_rows import (
+    ViewTransformer,
+    are_present,
+    read_matrices,
+    read_rows,
+    stack_rows,
 )
 
 ALL = (ConcatenatedLogisticRegression, PCALogisticRegression, PerViewLabelPropagation)
@@ -189,13 +198,6 @@ def test_sparse_views_small_and_large(Baseline, train, test, monkeypatch):
     assert Baseline().fit(*train).predict_proba(test[0]) == pytest.approx(expected)
 
 
-def test_labels_need_rows(train):
-    with pytest.raises(ValueError, match="the collection is empty"):
-        ConcatenatedLogisticRegression().fit(None, None)
-    with pytest.raises(ValueError, match="no row has a label"):
-        ConcatenatedLogisticRegression().fit(None, None, unaligned=train[0])
-
-
 def test_rows_may_have_weights(train):
     X, y = train
     model = ConcatenatedLogisticRegression().fit(X, y)
@@ -206,3 +208,102 @@ def test_rows_may_have_weights(train):
         np.average(correct, weights=weights)
     )
     assert model.score(X, other) == pytest.approx(correct.mean())
+
+
+# what is done with rows and columns
+
+
+def test_missing_cells_get_the_mean_and_absent_rows_zeros():
+    X = np.random.default_rng(0).normal(3, 2, size=(50, 4))
+    X[:10, 0] = np.nan
+    found = ViewTransformer(X).transform(np.vstack([X, np.full((1, 4), np.nan)]))
+    expected = (X - np.nanmean(X, axis=0)) / np.nanstd(X, axis=0)
+    np.testing.assert_allclose(found[:50], np.nan_to_num(expected), atol=1e-12)
+    assert (found[50] == 0).all()
+
+
+def test_a_column_without_any_value_is_zero():
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    X[:, 1] = np.nan
+    found = ViewTransformer(X).transform(np.ones((2, 3)))
+    assert np.isfinite(found).all()
+    assert (found[:, 1] == 0).all()
+
+
+def test_components_are_those_of_the_filled_columns():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 6)) @ rng.normal(size=(6, 6))
+    X[:5, 2] = np.nan
+    filled = np.nan_to_num(StandardScaler().fit_transform(X))
+    expected = PCA(3).fit_transform(filled)
+    transformer = ViewTransformer(X, 3)
+    np.testing.assert_allclose(np.abs(transformer.transform(X)), np.abs(expected), atol=1e-9)
+    assert (transformer.width, transformer.scale) == (3, pytest.approx(6**-0.5))
+
+
+def test_a_sparse_view_is_reduced_by_a_truncated_svd(monkeypatch):
+    monkeypatch.setattr(baseline_rows, "_SVD_COMPONENTS", 5)
+    X = sparse.random_array((60, 30), density=0.2, rng=0, format="csr")
+    svd = TruncatedSVD(5, random_state=0)
+    expected = StandardScaler().fit_transform(svd.fit_transform(X))
+    transformer = ViewTransformer(X)
+    np.testing.assert_allclose(transformer.transform(X), expected, atol=1e-9)
+    dense = transformer.transform(np.vstack([X.toarray(), np.full((1, 30), np.nan)]))
+    np.testing.assert_allclose(dense[:60], expected, atol=1e-9)
+    assert (dense[60] == 0).all()
+
+
+def test_missing_cells_and_absent_rows_of_a_sparse_view():
+    X = sparse.random_array((60, 30), density=0.2, rng=0, format="csr")
+    holes = X.copy()
+    holes.data[:3] = np.nan
+    X.data[:3] = 0
+    expected = ViewTransformer(X).transform(X)
+    np.testing.assert_allclose(ViewTransformer(holes).transform(holes), expected)
+    X = np.array([[np.nan, np.nan], [0.0, np.nan], [0.0, 0.0]])
+    for table in (X, sparse.csr_array(X)):
+        assert are_present(table).tolist() == [False, True, True]
+
+
+def test_a_dense_table_below_a_sparse_one():
+    found = stack_rows([np.eye(2), sparse.csr_array(np.ones((1, 2)))])
+    np.testing.assert_array_equal(found.toarray(), [[1, 0], [0, 1], [1, 1]])
+    assert isinstance(stack_rows([np.eye(2), np.eye(2)]), np.ndarray)
+
+
+def test_only_large_sparse_tables_stay_sparse(monkeypatch):
+    X = sparse.csr_array(np.eye(4, dtype=np.int8))
+    tables = check_tables({"a": X, "b": np.eye(4, dtype=bool)})
+    assert isinstance(read_matrices(tables)["a"], np.ndarray)
+    monkeypatch.setattr(baseline_rows, "MAX_CELLS", 15)
+    large = read_matrices(tables)
+    assert sparse.issparse(large["a"])
+    assert large["a"].dtype == large["b"].dtype == np.float64
+    block = read_matrices(tables, slice(1, 3), dense=True)["a"]
+    np.testing.assert_array_equal(block, np.eye(4)[1:3])
+
+
+@pytest.mark.parametrize("convert", (np.asarray, sparse.csr_array))
+def test_infinity_is_refused(convert):
+    tables = check_tables({"a": convert([[1.0, np.inf]])})
+    with pytest.raises(ValueError, match="view 'a' to hold finite numbers, or NaN"):
+        read_matrices(tables)
+
+
+def test_a_sample_of_rows_keeps_labels_and_links():
+    X = np.arange(100.0)[:, None]
+    y = np.where(np.arange(100) % 20 == 0, np.arange(100) % 3, -1)
+    found = read_rows(
+        {"a": X, "b": -X}, y, {"b": X}, {"b": np.arange(100) % 2}, marker=-1, max_rows=10
+    )
+    np.testing.assert_array_equal(found.linked["a"], -found.linked["b"])
+    kept = found.linked["a"][:, 0]
+    assert len(np.unique(kept)) == len(found.codes) == 10
+    assert set(range(0, 100, 20)) < set(kept)  # all that have a label
+    np.testing.assert_array_equal(
+        found.classes[found.codes[kept % 20 == 0]], kept[kept % 20 == 0] % 3
+    )
+    assert (found.codes[kept % 20 != 0] == -1).all()
+    own = found.unaligned["b"][:, 0]
+    np.testing.assert_array_equal(found.classes[found.unaligned_codes["b"]], own % 2)
+    assert len(own) == 10

@@ -1,4 +1,5 @@
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -69,18 +70,34 @@ def test_points_that_coincide():
     np.testing.assert_array_equal(layout.points, np.zeros((5, 2)))
 
 
+@pytest.mark.slow
 def test_umap_where_it_is_installed():
     pytest.importorskip("umap")
     found = embed_views(clouds(30), linked=True, umap=True)
     assert [layout.name for layout in found.layouts] == ["PCA", "UMAP"]
     assert np.isfinite(found.layouts[1].points).all()
     assert np.shape(found.layouts[1].points) == (60, 2)
-    few = embed_views(clouds(5), linked=True, umap=True)
+
+
+def test_umap_is_given_all_points_and_need_not_succeed(monkeypatch):
+    def fit_transform(Z):
+        if len(Z) == 60:
+            raise FloatingPointError
+        return 2 * Z[:, :2]
+
+    def layout(n):
+        umap = SimpleNamespace(fit_transform=fit_transform)
+        monkeypatch.setitem(sys.modules, "umap", SimpleNamespace(UMAP=lambda **how: umap))
+        return embed_views(clouds(n), linked=True, umap=True)
+
+    found = layout(29)
+    Z = np.vstack([view.Z for view in clouds(29).values()])
+    assert [layout.name for layout in found.layouts] == ["PCA", "UMAP"]
+    assert sorted(found.layouts[1].points) == sorted((2 * Z[:, :2]).round(4).tolist())
+    assert layout(30).reason == "UMAP failed (FloatingPointError)"
+    few = layout(5)
     assert len(few.layouts) == 1
     assert "more than 15 points" in few.reason
-
-
-def test_no_umap_is_not_fatal(monkeypatch):
     monkeypatch.setitem(sys.modules, "umap", None)
     found = embed_views(clouds(30), linked=True, umap=True)
     assert len(found.layouts) == 1
