@@ -6,39 +6,41 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_training import as_rows, make_sampler
 
 from hotview._validation import ViewTable
 from hotview.training import batches
-from hotview.training.batches import Sampler, ShuffledIndices, TrainingRows, window_size
-from hotview.training.column_scaler import ColumnScaler
+from hotview.training.batches import ShuffledIndices, TrainingRows
 from hotview.training.process_group import RowsByRank, RowShard, shard_of_rank
-from hotview.training.rows import ViewRows
-
-
-class CountingTable(ViewTable):
-    """A table that remembers how many rows were asked for."""
-
-    @cached_property
-    def asked(self):
-        return []
-
-    def rows(self, rows, **options):
-        self.asked.append(len(rows))
-        return super().rows(rows, **options)
 
 
 def random_numbers(seed=0):
     return np.random.default_rng(seed)
 
 
+class CountingTable(ViewTable):
+    """A table that remembers how many rows were asked for, and which."""
+
+    @cached_property
+    def asked(self):
+        return []
+
+    @cached_property
+    def read(self):
+        return set()
+
+    def rows(self, rows, **options):
+        self.read.update(np.arange(self.n_rows)[rows].tolist())
+        self.asked.append(len(rows) if isinstance(rows, np.ndarray) else None)
+        return super().rows(rows, **options)
+
+
 def make_rows(sizes=(50, 30, 20), n_columns=2, kind=ViewTable):
     """Views whose entries say which row of which view they are."""
-    views = []
-    for s, n in enumerate(sizes):
-        X = (1000 * s + np.arange(n)[:, None] + np.zeros(n_columns)).astype(np.float32)
-        columns = ColumnScaler(np.zeros(n_columns), np.ones(n_columns), None)
-        views.append(ViewRows([kind(X)], columns, torch.device("cpu")))
-    return views
+    return [
+        as_rows((1000 * s + np.arange(n)[:, None] + np.zeros(n_columns)).astype("f4"), table=kind)
+        for s, n in enumerate(sizes)
+    ]
 
 
 def unlabeled(sizes=(50, 30, 20)):
@@ -53,7 +55,7 @@ def with_aligned(n=12, sizes=(50, 30, 20), target=None):
 
 
 def sampler(data, batch_size=10, couples=True, aligned=False, seed=0):
-    return Sampler(data, batch_size, random_numbers(seed), couples=couples, aligned=aligned)
+    return make_sampler(data, batch_size, seed, couples=couples, aligned=aligned)
 
 
 def row_numbers(batch):
@@ -163,34 +165,26 @@ def test_labeled_rows_come_with_their_classes():
     assert {rows for rows in class_of if class_of[rows] >= 0} == set(seen)
 
 
-def test_own_rows_come_with_their_classes():
+def test_own_rows_come_with_their_classes_and_transfer_rows_are_aligned_ones_without():
     own = [np.array([3, 8, 40, 41]), np.empty(0, dtype=np.int64), np.array([7])]
     classes = [np.array([0, 1, 0, 1]), np.empty(0, dtype=np.int64), np.array([1])]
-    data = replace(with_aligned(target=[0, 1] + [-1] * 10), view_labeled=own, view_targets=classes)
-    batch = sampler(data, 3, couples=False).draw()
-    assert list(batch.sizes) == ["labeled", "view_labeled"]
-    assert batch.sizes["view_labeled"] == [3, 0, 1]
-    numbers = row_numbers(batch)["view_labeled"]
-    for rows, y, all_rows, all_y in zip(numbers, batch.view_targets, own, classes, strict=True):
-        known = dict(zip(all_rows.tolist(), all_y.tolist(), strict=True))
-        assert [known[row] for row in rows] == y.tolist()
-
-
-def test_transfer_rows_are_aligned_individuals_without_a_label():
-    nobody = np.empty(0, dtype=np.int64)
-    data = replace(
-        with_aligned(target=[-1] * 12),
-        view_labeled=[np.array([3, 8]), nobody, nobody],
-        view_targets=[np.array([0, 1]), nobody, nobody],
-    )
-    drawn = sampler(data, 6)
+    data = replace(with_aligned(target=[-1] * 12), view_labeled=own, view_targets=classes)
+    drawn, seen = sampler(data, 6), set()
     individuals = {tuple(rows) for rows in data.aligned.tolist()}
-    seen = set()
     for _ in range(2):
         batch = drawn.draw()
         assert list(batch.sizes) == ["view_labeled", "transfer", "rows"]
-        seen |= set(zip(*row_numbers(batch)["transfer"], strict=True))
+        assert batch.sizes["view_labeled"] == [4, 0, 1]
+        numbers = row_numbers(batch)
+        for rows, y, all_rows, all_y in zip(
+            numbers["view_labeled"], batch.view_targets, own, classes, strict=True
+        ):
+            known = dict(zip(all_rows.tolist(), all_y.tolist(), strict=True))
+            assert [known[row] for row in rows] == y.tolist()
+        seen |= set(zip(*numbers["transfer"], strict=True))
     assert seen == individuals
+    labeled = replace(data, target=np.array([0, 1] + [-1] * 10))  # then nothing is transferred
+    assert list(sampler(labeled, 3, couples=False).draw().sizes) == ["labeled", "view_labeled"]
 
 
 def tell(sizes, width):
@@ -258,18 +252,6 @@ def test_a_step_asks_for_a_batch_of_rows_whatever_their_number(n):
     assert [view.tables[0].asked for view in views] == [[60] * 3] * 3
 
 
-class ReadTable(ViewTable):
-    """A table that remembers which rows were read."""
-
-    @cached_property
-    def read(self):
-        return set()
-
-    def rows(self, rows, **options):
-        self.read.update(np.arange(self.n_rows)[rows].tolist())
-        return super().rows(rows, **options)
-
-
 @pytest.mark.parametrize("windows", (False, True))
 def test_processes_read_their_own_rows_and_together_all_of_a_batch(windows, monkeypatch):
     if windows:
@@ -278,11 +260,9 @@ def test_processes_read_their_own_rows_and_together_all_of_a_batch(windows, monk
     sizes = (300, 200)
 
     def sampler(rank, n_ranks):
-        views = make_rows(sizes, kind=ReadTable)
+        views = make_rows(sizes, kind=CountingTable)
         aligned = np.arange(20)[:, None].repeat(2, axis=1)
-        one = Sampler(
-            TrainingRows(views, aligned), 40, random_numbers(), couples=True, aligned=False
-        )
+        one = make_sampler(TrainingRows(views, aligned), 40, 0, aligned=False)
         one.shard = RowShard.of([view.starts for view in views], rank, n_ranks)
         return one
 
@@ -300,18 +280,6 @@ def test_processes_read_their_own_rows_and_together_all_of_a_batch(windows, monk
             own = shard_of_rank(n, rank, 2)
             assert view.tables[0].read <= set(range(own.start, own.stop))
             assert len(view.tables[0].read) > 0
-
-
-def all_at_once(n, size, random):
-    """Batches of a stream of one window, the long way."""
-    rest = random.permutation(n)
-    while True:
-        if len(rest) < size:
-            order, here = random.permutation(n), set(rest.tolist())
-            others = [i for i in order if i not in here]
-            rest = np.array([*rest, *others, *(i for i in order if i in here)])
-        yield rest[:size]
-        rest = rest[size:]
 
 
 @settings(max_examples=60, deadline=None)
@@ -333,17 +301,6 @@ def test_every_number_comes_once_before_any_comes_again(n, size, seed, window, b
     numbers = np.concatenate(drawn)
     for start in range(0, len(numbers) - n + 1, n):
         assert sorted(numbers[start : start + n]) == list(range(n))
-
-
-@pytest.mark.parametrize(("n", "size"), ((1, 1), (7, 3), (100, 64), (500, 1)))
-def test_one_window_is_a_permutation_of_all_numbers(n, size):
-    size, random = min(size, n), random_numbers(3)
-    stream, expected = (
-        ShuffledIndices(n, size, random, window=n),
-        all_at_once(n, size, random_numbers(3)),
-    )
-    for _ in range(3 + 3 * n // size):
-        assert np.array_equal(stream.next_batch(), next(expected))
 
 
 @pytest.mark.parametrize("window", (None, 1))
@@ -388,52 +345,27 @@ def test_the_order_continues_from_its_state(monkeypatch):
         assert np.array_equal(other.next_batch(), batch)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    (np.array([103]), np.array([-1]), np.zeros(3), np.zeros((1, 1), dtype=int)),
-)
-def test_a_state_of_other_numbers_is_refused(wrong):
-    order = ShuffledIndices(103, 10, random_numbers(), 20)
-    for name in order.state:
-        with pytest.raises(ValueError, match=f"invalid {name} numbers"):
-            order.state = {**order.state, name: wrong}
-
-
 @pytest.mark.parametrize(("n", "size", "window"), ((103, 10, 20), (50, 50, 50), (0, 5, 1)))
 def test_all_its_states_are_accepted_and_numbers_that_come_twice_are_not(
     monkeypatch, n, size, window
 ):
     monkeypatch.setattr(batches, "_BLOCKS", 4)
     order = ShuffledIndices(n, size, random_numbers(), window)
+    other = (np.array([n]), np.array([-1]), np.zeros(3), np.zeros((1, 1), dtype=int))
     for _ in range(40):
         state = order.state
         order.check(state)
         for name, numbers in state.items():
-            if len(numbers) > 0:
+            twice = [np.append(numbers, numbers[0])] if len(numbers) > 0 else []
+            for wrong in (*other, *twice):
                 with pytest.raises(ValueError, match=f"invalid {name} numbers"):
-                    order.check({**state, name: np.append(numbers, numbers[0])})
+                    order.check({**state, name: wrong})
         if len(state["remaining"]) > 0:
             first = state["remaining"][:1]
-            with pytest.raises(ValueError, match="remaining numbers twice"):
-                order.check({**state, "deferred": first})
-            with pytest.raises(ValueError, match="remaining numbers twice"):
-                order.check({**state, "blocks": first // order.block})
+            for wrong in ({"deferred": first}, {"blocks": first // order.block}):
+                with pytest.raises(ValueError, match="remaining numbers twice"):
+                    order.check({**state, **wrong})
         order.next_batch()
-
-
-@pytest.mark.parametrize(
-    ("n_rows", "n_columns", "batch_size", "window"),
-    (
-        (20_000, 3000, 400, 20_000),  # up to 256 MB, any order
-        (2**20, 64, 400, 2**20),
-        (2**20 + 1, 64, 400, 2**18),  # beyond, 64 MB
-        (10**7, 64, 5000, 500_000),  # or a hundred batches
-        (10**7, 64, 65_536, 2**20),  # up to 256 MB
-        (10, 10**8, 400, 1),
-    ),
-)
-def test_windows_are_long_stretches_of_large_tables(n_rows, n_columns, batch_size, window):
-    assert window_size(n_rows, n_columns, batch_size) == window
 
 
 # linked rows that are aligned

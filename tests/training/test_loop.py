@@ -4,68 +4,24 @@ import signal
 import numpy as np
 import pytest
 import torch
+from small_training import (
+    NAMES,
+    make_data,
+    make_network_of_views,
+    make_objective,
+    make_sampler,
+    seeded,
+    weights_of,
+)
 from torch import nn
 
-from hotview._validation import ViewTable
 from hotview.losses import (
-    DGCCA,
-    LSCCA,
-    HOTPairwise,
-    HOTReference,
     NoCoupling,
-    SWPairwise,
-    SWReference,
 )
-from hotview.losses.objective import VIEW_REGULARIZERS, Objective
-from hotview.nn.multiview import Widths, make_network
-from hotview.training.batches import Sampler, TrainingRows
-from hotview.training.column_scaler import ColumnScaler
+from hotview.training.batches import TrainingRows
 from hotview.training.loop import Schedule, train
 from hotview.training.pca import effective_rank
-from hotview.training.rows import ViewRows
 from hotview.training.trainer import SingleTrainer, Training, make_optimizer, train_step
-
-COLUMNS, N = (4, 3, 5), 40
-NAMES = ("a", "b", "c")
-COUPLINGS = {
-    "none": lambda: NoCoupling(),
-    "lscca": lambda: LSCCA(),
-    "dgcca": lambda: DGCCA(),
-    "sw-pairwise": lambda: SWPairwise(),
-    "sw-reference": lambda: SWReference(2, n_points=20),
-    "hot-pairwise": lambda: HOTPairwise(),
-    "hot-reference": lambda: HOTReference(2, 2, n_points=20),
-}
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def make_data():
-    random = np.random.default_rng(0)
-    views = []
-    for D in COLUMNS:
-        X = random.normal(size=(N, D)).astype(np.float32)
-        columns = ColumnScaler(np.zeros(D), np.ones(D), None)
-        views.append(ViewRows([ViewTable(X)], columns, torch.device("cpu")))
-    return TrainingRows(views, np.stack([np.arange(N)] * 3, axis=1), np.arange(N) % 2)
-
-
-def make_network_of_views(n_classes=2):
-    widths = Widths(COLUMNS, [(6,)] * 3, 5, 2, n_classes, False)
-    return make_network(widths, seeded(), [None] * 3, NAMES)
-
-
-def make_objective(coupling="hot-reference", weight=1.0, **options):
-    torch.manual_seed(0)
-    options = {"coupling_weight": weight, "regularizer_weight": 0.0} | options
-    return Objective(COUPLINGS[coupling](), VIEW_REGULARIZERS["none"], **options)
-
-
-def make_sampler(data=None, batch_size=20, **options):
-    options = {"couples": True, "aligned": True} | options
-    return Sampler(data or make_data(), batch_size, np.random.default_rng(1), **options)
 
 
 def run(max_epochs=3, *, network=None, objective=None, sampler=None, rate=0.01, **options):
@@ -75,10 +31,6 @@ def run(max_epochs=3, *, network=None, objective=None, sampler=None, rate=0.01, 
     training = Training(network, objective, sampler or make_sampler(), seeded(2), score)
     train(SingleTrainer(training, rate), schedule)
     return training, network, objective
-
-
-def weights_of(*modules):
-    return [p.detach().clone() for module in modules for p in module.parameters()]
 
 
 def same(first, second):
@@ -94,7 +46,7 @@ def hand_written_adam(parameters, grads, states, rate, t):
         p -= (rate * m / (v.sqrt() + 1e-8)).to(p.dtype)
 
 
-@pytest.mark.parametrize("coupling", COUPLINGS)
+@pytest.mark.parametrize("coupling", ("none", "dgcca", "hot-reference"))
 def test_a_step_is_one_step_of_adam_on_networks_and_references(coupling):
     network, objective = make_network_of_views(), make_objective(coupling)
     twin, twin_objective = copy.deepcopy((network, objective))
@@ -141,7 +93,7 @@ def test_frozen_parameters_stay_and_nothing_to_train_has_no_optimizer():
     assert make_optimizer([nn.Linear(2, 2).requires_grad_(False)], 0.1) is None
 
 
-@pytest.mark.parametrize("coupling", ("none", "sw-reference", "hot-pairwise"))
+@pytest.mark.parametrize("coupling", ("none", "hot-pairwise"))
 def test_training_lowers_the_loss_and_records_it(coupling):
     training, network, _ = run(30, objective=make_objective(coupling, 0.1))
     history = training.history
@@ -158,15 +110,17 @@ def test_training_lowers_the_loss_and_records_it(coupling):
     assert not training.interrupted
 
 
-def test_a_row_is_the_mean_over_the_steps_of_its_epoch():
+@pytest.mark.parametrize("steps", (None, 5))
+def test_a_row_is_the_mean_over_the_steps_of_its_epoch(steps):
     network, objective = make_network_of_views(), make_objective("sw-pairwise")
     twin, twin_objective = copy.deepcopy((network, objective))
-    history = run(2, network=network, objective=objective)[0].history
+    history = run(2, network=network, objective=objective, steps_per_epoch=steps)[0].history
     optimizer, sampler = make_optimizer([twin, twin_objective], 0.01), make_sampler()
     generator = seeded(2)
     for row in history:
         seen = [
-            train_step(twin, twin_objective, optimizer, sampler.draw(), generator) for _ in "12"
+            train_step(twin, twin_objective, optimizer, sampler.draw(), generator)
+            for _ in range(steps or 2)
         ]
         for name in seen[0].terms.parts:
             assert row[name] == pytest.approx(np.mean([e.terms[name].item() for e in seen]))
@@ -175,27 +129,10 @@ def test_a_row_is_the_mean_over_the_steps_of_its_epoch():
     assert same(weights_of(network), weights_of(twin))
 
 
-@pytest.mark.parametrize(("steps", "n_draws"), ((None, 2 * 3), (5, 15)))
-def test_steps_of_an_epoch(steps, n_draws):
-    sampler, draws = make_sampler(), []
-    draw = sampler.draw
-    sampler.draw = lambda: draws.append(1) or draw()
-    training, _, _ = run(3, sampler=sampler, steps_per_epoch=steps)
-    assert len(draws) == n_draws
-    assert len(training.history) == 3
-
-
 def test_steps_are_known_in_advance_without_patience_callbacks_and_checkpoints():
     assert Schedule(3).is_fixed
-    assert not Schedule(3, patience=2).is_fixed
-    assert not Schedule(3, callbacks=(print,)).is_fixed
-    assert not Schedule(3, checkpoint_every=2).is_fixed
-
-
-def test_training_is_reproducible_bit_for_bit():
-    first, second = run(4), run(4)
-    assert same(weights_of(*first[1:]), weights_of(*second[1:]))
-    assert first[0].history["loss"] == second[0].history["loss"]
+    for options in ({"patience": 2}, {"callbacks": (print,)}, {"checkpoint_every": 2}):
+        assert not Schedule(3, **options).is_fixed
 
 
 def test_a_callback_sees_every_epoch_and_can_stop():
@@ -251,7 +188,7 @@ def test_a_score_may_put_the_network_into_evaluation_mode():
     assert modes == [True] * 4
 
 
-@pytest.mark.parametrize("coupling", ("lscca", "sw-reference", "hot-pairwise"))
+@pytest.mark.parametrize("coupling", ("lscca", "hot-pairwise"))
 def test_a_loss_that_is_no_longer_finite_is_refused_with_a_remedy(coupling):
     objective = make_objective(coupling, head_weight=1.0)
     with pytest.raises(
@@ -283,22 +220,18 @@ def _pythons_own_handler():
 
 
 @pytest.mark.usefixtures("_pythons_own_handler")
-def test_ctrl_c_stops_after_the_current_step():
-    sampler = Pressing(6)
-    training, network, _ = run(10, sampler=sampler)
-    assert sampler.n == 6
+@pytest.mark.parametrize("between", (False, True))
+def test_ctrl_c_stops_after_the_current_step(between):
+    def press(epoch):
+        if between and epoch.number == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    sampler = Pressing(*([] if between else [6]))
+    training, network, _ = run(10, sampler=sampler, callbacks=[press])
+    assert sampler.n == (8 if between else 6)
     assert training.interrupted
     assert training.history["epoch"] == [1, 2]
     assert not network.training
-
-
-@pytest.mark.usefixtures("_pythons_own_handler")
-def test_ctrl_c_between_epochs_stops_too():
-    training, _, _ = run(
-        10, callbacks=[lambda e: e.number == 2 and signal.raise_signal(signal.SIGINT)]
-    )
-    assert training.interrupted
-    assert len(training.history) == 2
 
 
 @pytest.mark.usefixtures("_pythons_own_handler")

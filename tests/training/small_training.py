@@ -1,0 +1,68 @@
+"""A training of three small views, and tables as rows that trainings read."""
+
+import numpy as np
+import torch
+
+from hotview._validation import ViewTable
+from hotview.losses import (
+    DGCCA,
+    LSCCA,
+    HOTPairwise,
+    HOTReference,
+    NoCoupling,
+    SWPairwise,
+    SWReference,
+)
+from hotview.losses.objective import VIEW_REGULARIZERS, Objective
+from hotview.nn.multiview import Widths, make_network
+from hotview.training.batches import Sampler, TrainingRows
+from hotview.training.column_scaler import ColumnScaler
+from hotview.training.rows import ViewRows
+
+COLUMNS, N, NAMES = (4, 3, 5), 40, ("a", "b", "c")
+COUPLINGS = {
+    "none": NoCoupling,
+    "lscca": LSCCA,
+    "dgcca": DGCCA,
+    "sw-pairwise": SWPairwise,
+    "sw-reference": lambda: SWReference(2, n_points=20),
+    "hot-pairwise": HOTPairwise,
+    "hot-reference": lambda: HOTReference(2, 2, n_points=20),
+}
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def as_rows(X, mean=0.0, scale=1.0, *, table=ViewTable, device="cpu", **options):
+    """The rows of one table, all columns of which are scaled alike."""
+    D = X.shape[1]
+    scaler = ColumnScaler(np.full(D, mean), np.full(D, scale), None)
+    return ViewRows([table(X)], scaler, torch.device(device), **options)
+
+
+def make_data():
+    random = np.random.default_rng(0)
+    views = [as_rows(random.normal(size=(N, D)).astype(np.float32)) for D in COLUMNS]
+    return TrainingRows(views, np.stack([np.arange(N)] * 3, axis=1), np.arange(N) % 2)
+
+
+def make_network_of_views(n_classes=2):
+    widths = Widths(COLUMNS, [(6,)] * 3, 5, 2, n_classes, False)
+    return make_network(widths, seeded(), [None] * 3, NAMES)
+
+
+def make_objective(coupling="hot-reference", weight=1.0, **options):
+    torch.manual_seed(0)
+    options = {"coupling_weight": weight, "regularizer_weight": 0.0} | options
+    return Objective(COUPLINGS[coupling](), VIEW_REGULARIZERS["none"], **options)
+
+
+def make_sampler(data=None, batch_size=20, seed=1, **options):
+    options = {"couples": True, "aligned": True} | options
+    return Sampler(data or make_data(), batch_size, np.random.default_rng(seed), **options)
+
+
+def weights_of(*modules):
+    return [p.detach().clone() for module in modules for p in module.parameters()]
