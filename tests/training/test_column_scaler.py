@@ -34,24 +34,17 @@ def make_correlated(n=300, d=40, seed=0):
 # counts
 
 
-def test_shares_of_a_row_add_up_to_1_and_do_not_depend_on_its_total():
+def test_counts_become_roots_of_shares_of_their_row():
     X = make_counts()
+    X[3], X[4, 0], X[5] = 0, np.nan, np.nan
+    with np.errstate(invalid="ignore"):
+        expected = np.sqrt(X / np.nansum(X, axis=1, keepdims=True))
+    expected[3], stored = 0, sparse.csr_array(X)
     roots = root_shares(X)
     assert roots.dtype == np.float32
-    np.testing.assert_allclose((roots.astype(np.float64) ** 2).sum(axis=1), 1, rtol=1e-5)
-    np.testing.assert_allclose(root_shares(7 * X), roots, rtol=1e-6)
-
-
-def test_sparse_counts_give_the_shares_of_dense_ones_and_are_not_changed():
-    X = make_counts()
-    X[3] = 0
-    stored = sparse.csr_array(X)
-    roots = root_shares(stored)
-    np.testing.assert_allclose(roots.toarray(), root_shares(X), rtol=1e-6)
-    np.testing.assert_array_equal(stored.toarray(), X)
-
-
-def test_entries_of_sparse_counts_that_are_stored_twice_or_as_0():
+    np.testing.assert_allclose(roots, expected, rtol=1e-5)
+    np.testing.assert_allclose(root_shares(stored).toarray(), roots, rtol=1e-6)
+    np.testing.assert_array_equal(stored.toarray(), X)  # which is not changed
     twice = sparse.csr_array(([1.0, 1.0, 2.0, 0.0], [0, 0, 1, 1], [0, 3, 4]), shape=(2, 2))
     np.testing.assert_allclose(root_shares(twice).toarray(), [[0.5**0.5, 0.5**0.5], [0, 0]])
     assert twice.nnz == 4
@@ -93,25 +86,17 @@ def test_a_constant_view_has_components_of_ordinary_size():
     np.testing.assert_array_equal(scaler.transform(X), 0)
 
 
-def test_missing_counts_stay_missing():
-    X = np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, np.nan]])
-    expected = [[0.5, np.nan, np.sqrt(0.75)], [np.nan] * 3]
-    np.testing.assert_allclose(root_shares(X), expected, rtol=1e-6)
-
-
 @pytest.mark.parametrize("kind", (np.asarray, sparse.csr_array))
 @pytest.mark.parametrize(
     ("X", "expected"),
     (
         (np.eye(8), True),
-        (np.eye(8) * 1000, True),
         (np.diag([1.0, np.nan, 1, 1, 1, 1, 1, 1]), True),
         (np.vstack([np.eye(8), np.full((3, 8), np.nan)]), True),  # absent rows
         (-np.eye(8), False),
         (np.eye(8) / 2, False),
         (np.ones((8, 8)), False),  # no zeros
         (np.zeros((8, 8)), False),  # nothing else
-        (np.full((8, 8), np.nan), False),
         (np.hstack([np.eye(8), np.full((8, 1), 40.0)]), False),  # ages beside categories
     ),
 )
@@ -132,17 +117,13 @@ def test_singular_vectors_are_those_of_centered_and_scaled_columns(kind):
     np.testing.assert_allclose(np.abs(Y), np.abs(U[:, :8] * values[:8]), atol=2e-3)
 
 
-def test_there_are_no_more_vectors_than_rows_or_columns():
-    X = make_correlated(5, 40)
-    V, Y = singular_vectors(X, X.mean(0), np.ones(40), 64, np.random.default_rng(0), CPU)
-    assert (V.shape, Y.shape) == ((40, 5), (5, 5))
-
-
 def test_weights_follow_the_unit_of_the_components():
     variance = np.array([50, 20, 9, 5, 1.3, 1.2, 1.1, 1.05, 1.0])
     weights = component_weights(variance)
     np.testing.assert_allclose((weights**2 * variance).mean(), 1)
     np.testing.assert_allclose(component_weights(variance * 9), weights / 3)
+    np.testing.assert_allclose(component_weights(np.array([4.0, 4.0, 0.0])), [0.5, 0.5, 1.0])
+    np.testing.assert_array_equal(component_weights(np.zeros(3)), 1.0)
 
 
 def test_components_at_the_noise_floor_get_little_weight():
@@ -157,12 +138,6 @@ def test_components_at_the_noise_floor_get_little_weight():
     )
 
 
-def test_equal_variances_are_standardized_and_constant_columns_left():
-    np.testing.assert_allclose(component_weights(np.array([4.0, 4.0, 4.0])), 0.5)
-    np.testing.assert_allclose(component_weights(np.array([4.0, 0.0])), [0.5, 1.0])
-    np.testing.assert_array_equal(component_weights(np.zeros(3)), 1.0)
-
-
 def test_principal_components_are_recognized():
     X = make_correlated()
     assert looks_like_components(PCA(10).fit_transform(X))
@@ -170,7 +145,7 @@ def test_principal_components_are_recognized():
     assert looks_like_components(PCA(10).fit_transform(X)[:200])  # some of their rows
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", (0,))
 def test_ordinary_columns_are_no_components(seed):
     random = np.random.default_rng(seed)
     X, scores = make_correlated(seed=seed), PCA(12).fit_transform(make_correlated(seed=seed))
@@ -214,15 +189,9 @@ def test_distances_between_reduced_rows_are_those_between_standardized_rows():
     np.testing.assert_allclose(ratio, ratio.mean(), rtol=0.01)
 
 
-def test_what_is_done_is_said_in_words():
-    X = make_counts()
-    scaler = ColumnScaler(np.zeros(300), np.ones(300), None, "counts")
-    assert scaler.description == "square roots of the shares of counts in their row"
-    reduced = fit_components(scaler, X, CPU).description
-    assert reduced.endswith("in their row; 300 columns reduced to 60 components")
-
-
 def test_the_description_says_how_missing_cells_are_imputed():
+    scaler = ColumnScaler(np.zeros(3), np.ones(3), None, "counts")
+    assert scaler.description == "square roots of the shares of counts in their row"
     scaler = ColumnScaler(np.zeros(3), np.ones(3), np.zeros(3), impute="median")
     assert scaler.description == "standardized; missing cells replaced by the median"
     marking = ColumnScaler(

@@ -54,19 +54,13 @@ def test_quantiles_are_those_of_numpy_to_rounding():
     assert (found.quantiles[-1] >= true[-1] - 1e-6).all()
     np.testing.assert_allclose(found.mean, np.nanmean(X, axis=0), rtol=1e-6)
     np.testing.assert_allclose(found.missing, np.isnan(X).mean(axis=0), rtol=1e-6)
-
-
-def test_extremes_of_individuals_are_not_kept():
-    for j in (0, 1, 2, 3, 8):
+    for j in (0, 1, 2, 3, 8):  # extremes of individuals are not kept
         assert not np.isin(RANGES.quantiles[[0, -1], j], X_FIT[:, j].astype(np.float32)).any()
-
-
-def test_no_training_value_is_unusual():
     assert compare(X_FIT).n_unusual.sum() == 0
     assert compare(X_FIT).columns == []
 
 
-@pytest.mark.parametrize("n", (1, 5, 20, 60, N_NEW))
+@pytest.mark.parametrize("n", (1, 20, N_NEW))
 def test_rows_of_the_same_kind_give_hardly_a_note(n):
     texts = [
         text
@@ -76,8 +70,9 @@ def test_rows_of_the_same_kind_give_hardly_a_note(n):
     assert len(texts) <= (n < 20)  # one of 300 rows has a value far outside
 
 
-@pytest.mark.parametrize("factor", (100, 0.01, 1000, 0.001, 10))
-@pytest.mark.parametrize("column", (0, 1, 2, 3, 8))
+@pytest.mark.parametrize(
+    ("factor", "column"), ((100, 0), (0.01, 1), (1000, 2), (0.001, 3), (10, 8), (0.01, 8))
+)
 def test_an_error_of_unit_is_named_with_its_factor(factor, column):
     X = X_NEW.copy()
     X[:, column] *= factor
@@ -89,12 +84,9 @@ def test_an_error_of_unit_is_named_with_its_factor(factor, column):
     assert text.startswith(f"View 'labs': values of {column + 1} are about {times} those at fit")
 
 
-@pytest.mark.parametrize("column", (0, 1))
-def test_an_error_of_unit_is_named_in_one_row(column):
-    X = X_NEW[:1].copy()
-    X[:, column] *= 100
-    found = compare(X)
-    assert [c.column for c in found.columns] == [str(column + 1)]
+def test_an_error_of_unit_is_named_in_one_row():
+    found = compare(X_NEW[:1] * np.where(np.arange(9) == 1, 100, 1))
+    assert [c.column for c in found.columns] == ["2"]
     assert found.n_unusual.tolist() == [1]
     assert "1 of 1 rows" in DriftReport({"a": found}).summary()[-1]
 
@@ -115,12 +107,6 @@ def test_every_kind_of_difference_is_found():
     assert "View 'a': 9 is missing in 50 % of the rows, at fit in 0 %." in texts
     assert "View 'a': 2 is 5 in all rows; at fit it varies." in texts
     assert any("10 % of 3 are far outside" in text for text in texts)
-
-
-def test_few_rows_say_nothing_about_shares():
-    X = X_NEW[:19].copy()
-    X[:, 4], X[:, 1], X[:10, 8] = 1, 5.0, np.nan
-    assert compare(X).columns == []
 
 
 def test_unusual_values_are_counted_by_row():
@@ -160,7 +146,7 @@ def test_counts_are_compared_as_shares():
     assert "4" in kinds(sparse.csr_array(new.astype(float)), ranges, is_counts=True)
 
 
-def test_absent_rows_are_not_missing_cells():
+def test_absent_rows_and_columns_that_no_row_knew_are_not_compared():
     X = X_NEW.copy()
     X[:250] = np.nan
     X[250:, 2] = 1.0 + 0.01 * np.arange(50)
@@ -168,27 +154,15 @@ def test_absent_rows_are_not_missing_cells():
     assert (found.columns, found.n_rows, found.n_unusual.sum()) == ([], 50, 0)
     X[:] = np.nan
     assert compare(X).n_rows == 0
+    few = X_NEW[:19].copy()
+    few[:, 4], few[:, 1], few[:10, 8] = 1, 5.0, np.nan
+    assert compare(few).columns == []  # few rows say nothing about shares
+    unknown = X_FIT.copy()
+    unknown[:, 2] = np.nan
+    assert kinds(X_NEW, fit_ranges(unknown)) == {}
 
 
-def test_a_column_that_no_row_knew_is_not_compared():
-    X = X_FIT.copy()
-    X[:, 2] = np.nan
-    ranges = fit_ranges(X)
-    assert ranges.missing[2] == 1
-    assert kinds(X_NEW, ranges) == {}
-
-
-def test_chunks_give_what_all_rows_give(monkeypatch):
-    X = X_NEW.copy()
-    X[:, 0] *= 100
-    whole = compare(X)
-    monkeypatch.setattr(drift, "_CHUNK", 70)
-    parts = compare(X)
-    np.testing.assert_array_equal(whole.n_unusual, parts.n_unusual)
-    assert whole.columns == parts.columns
-
-
-def test_rows_on_disk_are_compared():
+def test_rows_on_disk_are_compared_in_chunks_as_all_at_once(monkeypatch):
     class Stored(LazyRows):
         def fill(self, block):
             start, stop = self._edges[block : block + 2]
@@ -196,8 +170,11 @@ def test_rows_on_disk_are_compared():
 
     wrong = X_NEW.copy()
     wrong[:, 0] *= 100
-    lazy = Stored(np.zeros_like(wrong), np.array([0, 100, 200, N_NEW]))
-    assert compare(lazy).columns == compare(wrong).columns
+    whole = compare(wrong)
+    monkeypatch.setattr(drift, "_CHUNK", 70)
+    parts = compare(Stored(np.zeros_like(wrong), np.array([0, 100, 200, N_NEW])))
+    np.testing.assert_array_equal(whole.n_unusual, parts.n_unusual)
+    assert whole.columns == parts.columns
 
 
 def test_many_columns_are_named_by_a_few():

@@ -1,7 +1,6 @@
 """Rows streamed to a device, on the CPU as on a GPU: as `ColumnScaler` and `check_finite`."""
 
 import re
-import threading
 from dataclasses import replace
 from functools import partial
 
@@ -97,7 +96,7 @@ def assert_same_bits(found, expected):
 
 
 @ON_DEVICES
-@pytest.mark.parametrize("dtype", ("f4", "f8", "f2", ">f4", "g", "i8", "u1", "?"))
+@pytest.mark.parametrize("dtype", ("f8", "f2", ">f4", "g", "i8", "?"))
 def test_rows_are_standardized_as_on_the_cpu(dtype, device, streamed):
     X = make_rows(dtype)
     view = as_view(X, device=device)
@@ -108,8 +107,8 @@ def test_rows_are_standardized_as_on_the_cpu(dtype, device, streamed):
 @pytest.mark.parametrize(
     ("scaler", "dtype", "components"),
     (
-        *((SCALER, "f4", False), (SCALER, "f8", True), (IMPUTING, "f8", False)),
-        *((IMPUTING, "f4", True), (MARKING, "f4", False), (MARKING, "f8", True)),
+        *((SCALER, "f4", False), (SCALER, "f8", True), (IMPUTING, "f4", True)),
+        *((MARKING, "f4", False), (MARKING, "f8", True)),
     ),
 )
 def test_absent_rows_stay_so_and_missing_entries_are_filled(
@@ -143,7 +142,7 @@ def test_no_operation_is_rounded_otherwise_whatever_the_size_of_numbers(device, 
         assert_same_bits(raw.load(0, len(X))[0].cpu(), scaler.transform(X))
 
 
-@pytest.mark.parametrize("dtype", ("f4", "f8", "i8"))
+@pytest.mark.parametrize("dtype", ("f4", "i8"))
 def test_arrays_of_any_layout_are_read_and_not_changed(dtype, streamed, tmp_path):
     X = make_rows(dtype)
     np.save(tmp_path / "X.npy", X)
@@ -189,7 +188,7 @@ def test_tables_of_other_kinds_are_standardized_on_the_cpu(device, streamed):
 # chunks
 
 
-@pytest.mark.parametrize("n", (1, 7, 8, 40))
+@pytest.mark.parametrize("n", (1, 7, 40))
 def test_chunks_are_consecutive(n, streamed):
     sizes = []
     found = map_rows(lambda Xs: Xs[1], {1: as_view(make_rows(n=n))}, sizes.append)
@@ -197,43 +196,11 @@ def test_chunks_are_consecutive(n, streamed):
     assert sizes == [CHUNK] * (n // CHUNK) + [n % CHUNK] * (n % CHUNK > 0)
 
 
-def test_chunks_of_wide_views_have_fewer_rows_on_a_gpu(monkeypatch):
-    monkeypatch.setattr(row_stream, "_N_ENTRIES", 16 * (D + 2 * D) + 1)
-    ones = ColumnScaler(np.zeros(2 * D), np.ones(2 * D), None, components=np.ones((2 * D, 3), "f4"))
-    views = {0: as_view(make_rows()), 1: ViewRows([ViewTable(np.ones((N, 2 * D)))], ones, CPU)}
-    for streamed, expected in (({}, [40]), ({"cpu": 0}, [16, 16, 8])):
-        monkeypatch.setattr(row_stream, "_STREAMED", streamed)
-        sizes = []
-        map_rows(lambda Xs: Xs[0], views, sizes.append)
-        assert sizes == expected
-
-
-def test_results_are_written_while_others_are_computed(streamed, monkeypatch):
-    released, write = threading.Event(), row_stream._write
-
-    def delayed(staged, copied, rows):
-        assert released.wait(60)
-        write(staged, copied, rows)
-
-    def compute(Xs):
-        n_done.append(len(Xs[0]))
-        if len(n_done) == row_stream._N_AHEAD + 1:  # no result is written yet
-            released.set()
-        return Xs[0] * len(n_done)
-
-    n_done = []
-    monkeypatch.setattr(row_stream, "_write", delayed)
-    found = map_rows(compute, {0: as_view(make_rows())})
-    factors = np.repeat(np.arange(1, 7, dtype="f4"), CHUNK)[:N, None]
-    np.testing.assert_array_equal(found, SCALER.transform(make_rows()).numpy() * factors)
-
-
 @pytest.mark.parametrize(
     "compute",
     (
-        lambda Xs: Xs[0][:, 0],
         lambda Xs: Xs[0].double()[:, :, None],
-        lambda Xs: (Xs[0] > 0).long(),
+        lambda Xs: (Xs[0][:, 0] > 0).long(),
         lambda Xs: Xs[0].T.contiguous().T,
     ),
 )
@@ -252,8 +219,7 @@ def test_results_may_have_any_shape_and_type(compute, streamed):
     ("value", "row", "dtype", "components"),
     (
         *((np.nan, 0, "f4", False), (np.nan, 13, "f8", True), (np.inf, N - 1, "f4", True)),
-        *((np.inf, 0, "g", False), (-np.inf, 13, "f4", False), (-np.inf, N - 1, "f8", True)),
-        *((-1e25, 0, "f8", True), (-1e25, 13, "g", False), (-1e25, N - 1, "f4", False)),
+        *((-np.inf, 0, "g", False), (-1e25, 13, "f8", True), (-1e25, N - 1, "f4", False)),
     ),
 )
 def test_invalid_entries_are_found_wherever_they_are(
@@ -266,14 +232,6 @@ def test_invalid_entries_are_found_wherever_they_are(
         check_finite("age", ViewTable(X), None, scaler)
     views = {0: as_view(Y, device=device), 1: as_view(X, scaler, device=device)}
     with pytest.raises(ValueError, match=re.escape(str(expected.value)) + "$"):
-        take(views)
-
-
-def test_all_entries_of_a_table_are_counted_and_the_first_view_is_named(streamed):
-    X, Y = make_rows(), make_rows()
-    Y[0, 0], X[[20, 39], [1, 2]] = np.inf, np.nan
-    views = {0: as_view(X, name="blood"), 1: as_view(Y, name="genes")}
-    with pytest.raises(ValueError, match=r"'blood'.*NaN in 2 entries, the first in row 20, col"):
         take(views)
 
 
@@ -312,36 +270,21 @@ def test_an_invalid_entry_explains_the_errors_that_it_causes(streamed):
         map_rows(refuse, {0: as_view(X)})
 
 
-def test_what_goes_wrong_while_reading_ahead_is_raised(streamed):
+def test_what_goes_wrong_while_reading_ahead_or_writing_is_raised(streamed, monkeypatch):
     class Gone(Blocks):
         def fill(self, block):
             raise OSError("the disk is gone")
 
-    table = ViewTable(Gone(np.zeros((N, D)), np.array([0, 17, N])))
-    with pytest.raises(OSError, match="the disk is gone"):
-        take({0: ViewRows([table], SCALER, CPU, once=True)})
-
-
-@pytest.mark.parametrize("n", (1, N))
-def test_what_goes_wrong_while_writing_is_raised(n, streamed, monkeypatch):
     def full(*_):
         raise MemoryError("no memory is left")
 
+    table = ViewTable(Gone(np.zeros((N, D)), np.array([0, 17, N])))
+    with pytest.raises(OSError, match="the disk is gone"):
+        take({0: ViewRows([table], SCALER, CPU, once=True)})
     monkeypatch.setattr(row_stream, "_write", full)
-    with pytest.raises(MemoryError, match="no memory is left"):
-        take({0: as_view(make_rows(n=n))})
-
-
-def test_rows_are_checked_now_where_they_are_not_checked_on_a_device(monkeypatch):
-    calls = []
-    for streamed in ({}, {"cpu": 0}):
-        monkeypatch.setattr(row_stream, "_STREAMED", streamed)
-        for X in (make_rows(), sparse.csr_array(make_rows())):
-            view = ViewRows([ViewTable(X)], SCALER, CPU, once=True)
-            check_rows(view, lambda: calls.append("now"))
-            calls.append("later" if view.check else "never again")
-    now = ["now", "never again"]
-    assert calls == [*now, *now, "later", *now]
+    for n in (1, N):
+        with pytest.raises(MemoryError, match="no memory is left"):
+            take({0: as_view(make_rows(n=n))})
 
 
 # estimators
@@ -349,11 +292,7 @@ def test_rows_are_checked_now_where_they_are_not_checked_on_a_device(monkeypatch
 
 @pytest.mark.parametrize(
     ("kind", "impute"),
-    (
-        (MultiViewEncoder, None),
-        (MultiViewClassifier, "mean"),
-        (MultiViewEncoder, "median+indicator"),
-    ),
+    ((MultiViewClassifier, None), (MultiViewEncoder, "median+indicator")),
 )
 def test_estimators_do_the_same_whether_rows_are_streamed_or_not(kind, impute, monkeypatch):
     data = make_views(N, n_views=3, n_columns=[5, 6, 4], labeled=1.0, random_state=0)
