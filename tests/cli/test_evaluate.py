@@ -1,11 +1,13 @@
 import json
 
 import numpy as np
+import pyarrow.csv
 import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 
 import hotview as hv
-from hotview.cli.models import open_model
+from hotview.cli.models import open_model, read_evaluation_rows, read_training_dataset
+from hotview.cli.output_files import write_table
 from hotview.datasets import make_views
 from hotview.evaluation import ConcatenatedLogisticRegression
 
@@ -13,8 +15,6 @@ from .conftest import paste
 
 
 def test_numbers_are_scikit_learns(hotview, model, study, new_files, tmp_path):
-    import pyarrow.csv
-
     labels = ("--labels", study / "new-labels.csv")
     result = hotview("evaluate", model, *new_files, *labels, "--json")
     assert result.code == 0, result.err
@@ -30,20 +30,28 @@ def test_numbers_are_scikit_learns(hotview, model, study, new_files, tmp_path):
     assert not facts["seen"]
 
 
-def test_metrics_are_printed_as_tables(hotview, model, study, new_files):
-    result = hotview("evaluate", model, *new_files, "--labels", study / "new-labels.csv")
-    assert result.code == 0
+def test_metrics_and_simple_methods_are_printed_as_tables(hotview, model, study, new_files):
+    command = ("evaluate", model, *new_files, "--labels", study / "new-labels.csv")
+    out = hotview(*command).out
     words = ("majority class, always", "accuracy", "balanced accuracy", "macro-F1", "log loss")
     for word in (*words, "prevalence", "mean probability", "calibration error", "Confusion matrix"):
-        assert word in result.out
-    assert result.out.index("majority class") < result.out.index("balanced accuracy")
-    assert "Positive class" not in result.out
+        assert word in out
+    assert out.index("majority class") < out.index("balanced accuracy")
+    assert "Positive class" not in out
+    assert out.index("label propagation in each view") < out.index("Confusion matrix")
+    bare = hotview(*command, "--no-baselines")
+    assert "majority class" in bare.out
+    assert "label propagation" not in bare.out
+    assert "the files of the fit" not in bare.err
 
 
 def test_files_of_the_fit_are_recognized(hotview, model, files):
-    result = hotview("evaluate", model, *files[:2], "--labels", files[3])
-    assert result.code == 0
+    result = hotview("evaluate", model, *files[:2], "--labels", files[3], "--json")
     assert "trained on these rows and labels: these metrics are optimistically biased" in result.err
+    facts = json.loads(result.out)
+    assert facts["seen"]
+    assert facts["comparison"] == []
+    assert len(facts["baselines"]) == 4
 
 
 def test_rows_without_a_label_are_counted(hotview, model, study, new_files, tmp_path):
@@ -76,8 +84,6 @@ def test_missing_labels_raise(hotview, model, new_files, tmp_path):
 
 
 def test_simple_methods_are_fitted_on_the_files_of_the_fit(hotview, model, study, new_files):
-    from hotview.cli.models import open_model, read_evaluation_rows, read_training_dataset
-
     labels = study / "new-labels.csv"
     result = hotview("evaluate", model, *new_files, "--labels", labels, "--json")
     found = {b["name"]: b for b in json.loads(result.out)["baselines"]}
@@ -91,19 +97,9 @@ def test_simple_methods_are_fitted_on_the_files_of_the_fit(hotview, model, study
     assert found["logistic regression"]["accuracy"]["value"] == expected
 
 
-def test_simple_methods_are_printed_unless_not_wanted(hotview, model, study, new_files):
-    command = ("evaluate", model, *new_files, "--labels", study / "new-labels.csv")
-    out = hotview(*command).out
-    assert out.index("label propagation in each view") < out.index("Confusion matrix")
-    bare = hotview(*command, "--no-baselines")
-    assert "majority class" in bare.out
-    assert "label propagation" not in bare.out
-    assert "the files of the fit" not in bare.err
-
-
 @pytest.fixture(scope="module")
 def noise(tmp_path_factory):
-    """A model of noise, and files of new rows that are as random."""
+    """What is typed for a model of noise and new rows that are as random, and the larger share."""
     folder = tmp_path_factory.mktemp("noise")
     rng = np.random.default_rng(0)
     views = {name: rng.normal(size=(60, 3)) for name in ("a", "b")}
@@ -116,32 +112,25 @@ def noise(tmp_path_factory):
         np.save(folder / f"{name}.npy", rng.normal(size=(60, 3)))
     labels = np.where(rng.random(60) < 0.8, "well", "ill")
     (folder / "labels.csv").write_text("\n".join(["state", *labels]) + "\n")
-    return folder, float(np.mean(labels == "well"))
-
-
-def test_a_model_of_noise_is_no_better_than_the_majority_class(hotview, noise):
-    folder, share = noise
-    command = ("evaluate", folder / "m.hotview", folder / "a.npy", folder / "b.npy")
-    labels = ("--labels", folder / "labels.csv", "--label-column", "state")
-    result = hotview(*command, *labels, "--json")
-    assert result.code == 0, result.err
-    facts = json.loads(result.out)
-    assert facts["baselines"][0]["accuracy"]["value"] == share
-    sentence = "In accuracy, the model is no better than always predicting the most frequent class"
-    assert facts["comparison"][0].startswith(sentence)
-    assert "the files of the fit are not here" in result.err
-    assert sentence in hotview(*command, *labels).out
+    files = [folder / name for name in ("m.hotview", "a.npy", "b.npy")]
+    given = (*files, "--labels", folder / "labels.csv", "--label-column", "state")
+    return given, float(np.mean(labels == "well"))
 
 
 @pytest.fixture
 def evaluate_noise(hotview, noise):
-    def run(*more):
-        folder, _ = noise
-        files = (folder / "m.hotview", folder / "a.npy", folder / "b.npy")
-        labels = ("--labels", folder / "labels.csv", "--label-column", "state")
-        return hotview("evaluate", *files, *labels, *more)
+    return lambda *more: hotview("evaluate", *noise[0], *more)
 
-    return run
+
+def test_a_model_of_noise_is_no_better_than_the_majority_class(evaluate_noise, noise):
+    result = evaluate_noise("--json")
+    assert result.code == 0, result.err
+    facts = json.loads(result.out)
+    assert facts["baselines"][0]["accuracy"]["value"] == noise[1]
+    sentence = "In accuracy, the model is no better than always predicting the most frequent class"
+    assert facts["comparison"][0].startswith(sentence)
+    assert "the files of the fit are not here" in result.err
+    assert sentence in evaluate_noise().out
 
 
 def test_two_classes_have_a_positive_one(evaluate_noise, noise):
@@ -186,24 +175,14 @@ def test_options_that_do_not_fit_are_refused(evaluate_noise, option, message):
     assert message in result.err
 
 
-def test_training_rows_are_compared_without_a_sentence(hotview, model, files):
-    result = hotview("evaluate", model, *files[:2], "--labels", files[3], "--json")
-    facts = json.loads(result.out)
-    assert facts["seen"]
-    assert facts["comparison"] == []
-    assert len(facts["baselines"]) == 4
-
-
 def test_nobody_linked_and_one_view_at_hand(hotview, tmp_path):
     data = make_views(120, n_views=2, n_groups=1, labeled=1.0, random_state=0)
     names = np.array(["ill", "well", "odd"])[np.asarray(data.linked_target) % 3]
     for part, rows in {"train": slice(0, 80), "new": slice(80, 120)}.items():
         (tmp_path / part).mkdir()
         for name, X in data.linked.items():
-            lines = [",".join(["state", *(f"{name}{j}" for j in range(X.shape[1]))])]
-            cells = zip(names[rows], X[rows].astype(str), strict=True)
-            lines += [",".join([label, *row]) for label, row in cells]
-            (tmp_path / part / f"{name}.csv").write_text("\n".join(lines) + "\n")
+            columns = {f"{name}{j}": X[rows, j] for j in range(X.shape[1])}
+            write_table({"state": names[rows], **columns}, tmp_path / part / f"{name}.csv")
     files = [tmp_path / "train" / f"{name}.csv" for name in data.linked]
     model, quick = tmp_path / "m.hotview", ("--max-epochs", "1", "--n-estimators", "2")
     fitted = hotview("fit", *files, "--label-column", "state", "-o", model, *quick)

@@ -10,42 +10,9 @@ import pytest
 
 import hotview as hv
 from hotview.cli.models import open_model
-from hotview.cli.predict import feature_columns, prediction_columns
+from hotview.cli.predict import prediction_columns
 
 from .conftest import paste
-
-
-def test_predictions_are_the_models(model, new_files):
-    opened = open_model(model)
-    rows = opened.read_input([str(f) for f in new_files], {}).aligned
-    columns = prediction_columns(opened, rows)
-    P = opened.estimator.predict_proba(rows.views)
-    assert list(columns)[:3] == ["id", "predicted", "probability"]
-    np.testing.assert_array_equal(columns["probability_odd"], P[:, 1])
-    np.testing.assert_array_equal(
-        columns["disagreement"], opened.estimator.predict_disagreement(rows.views)
-    )
-
-
-def test_rows_are_predicted_once_and_counted(model, new_files, monkeypatch):
-    opened = open_model(model)
-    rows = opened.read_input([str(f) for f in new_files], {}).aligned
-    reads, counts = [], []
-    once = opened.estimator._rows
-    monkeypatch.setattr(opened.estimator, "_rows", lambda t: reads.append(1) or once(t))
-    prediction_columns(opened, rows, counts.append)
-    assert len(reads) == 1
-    assert sum(counts) == len(rows.ids)
-
-
-def test_features_are_the_models(model, new_files):
-    opened = open_model(model)
-    [scan] = opened.read_rows([str(new_files[1])], {}).values()
-    columns = feature_columns(opened, "scan", scan, "features")
-    assert columns["id"] == scan.ids
-    Z = opened.estimator.transform_view(scan.X, "scan")
-    np.testing.assert_array_equal(columns["scan_0"], Z[:, 0])
-    assert len(columns) == 1 + Z.shape[1]
 
 
 def test_ids_do_not_clash_with_results(model, new_files):
@@ -56,27 +23,30 @@ def test_ids_do_not_clash_with_results(model, new_files):
         prediction_columns(opened, rows)
 
 
-@pytest.mark.parametrize("ending", ("csv", "parquet"))
-def test_predictions_are_those_of_python_with_ids(hotview, model, new_files, tmp_path, ending):
-    out = tmp_path / f"p.{ending}"
-    result = hotview("predict", model, *new_files, "-o", out)
+def test_predictions_and_sets_are_those_of_python_with_ids(hotview, model, new_files, tmp_path):
+    out = tmp_path / "p.parquet"
+    result = hotview("predict", model, *new_files, "-o", out, "--set", "0.2")
     assert result.code == 0, result.err
-    read = pyarrow.csv.read_csv if ending == "csv" else pyarrow.parquet.read_table
-    table = read(out).to_pandas()
+    table = pyarrow.parquet.read_table(out).to_pandas()
+    opened, counts = open_model(model), []
+    rows = opened.read_input([str(f) for f in new_files], {}).aligned
+    estimator, classes = opened.estimator, opened.estimator.classes_
+    P = estimator.predict_proba(rows.views)
     assert table["id"].tolist() == [f"n{i}" for i in range(20)]
-    loaded = hv.load(model)
-    P = table[[f"probability_{name}" for name in loaded.classes_]].to_numpy()
-    np.testing.assert_allclose(P.sum(axis=1), 1)
-    assert table["predicted"].tolist() == loaded.classes_[P.argmax(axis=1)].tolist()
+    np.testing.assert_array_equal(table[[f"probability_{name}" for name in classes]], P)
+    assert table["predicted"].tolist() == classes[P.argmax(axis=1)].tolist()
     np.testing.assert_array_equal(table["probability"], P.max(axis=1))
     assert set(table["n_views"]) == {2}
-    scan = pyarrow.csv.read_csv(new_files[1]).to_pandas().drop(columns="id").to_numpy()
-    alone = loaded.predict_proba({"scan": scan})
-    hotview("predict", model, new_files[1], "-o", out, "--force")
-    table = read(out).to_pandas()
-    np.testing.assert_allclose(
-        table[[f"probability_{name}" for name in loaded.classes_]].to_numpy(), alone, atol=1e-12
-    )
+    np.testing.assert_array_equal(table["disagreement"], estimator.predict_disagreement(rows.views))
+    percentile = estimator.predict_disagreement(rows.views, percentile=True)
+    np.testing.assert_array_equal(table["disagreement_percentile"], percentile)
+    assert f"Disagreement: {(percentile > 95).sum()} of 20 rows have more than 95 %" in result.out
+    sets = estimator.predict_set(rows.views, 0.2)
+    assert table["set"].tolist() == ["|".join(classes[row]) for row in sets]
+    assert table["n_set"].tolist() == sets.sum(axis=1).tolist()
+    assert f"Sets: {(table['n_set'] == 1).sum()} of 20 rows have one class" in result.out
+    prediction_columns(opened, rows, counts.append)
+    assert sum(counts) == 20  # rows of the progress bar
 
 
 def test_unseen_categories_are_noted(hotview, model, new_files, tmp_path):
@@ -133,21 +103,26 @@ def test_errors_are_printed(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_model_from_python_takes_files_too(hotview, study, tmp_path):
-    rng = np.random.default_rng(0)
-    views = {"a": rng.normal(size=(40, 3)), "b": rng.normal(size=(40, 2))}
+def test_a_model_from_python_takes_files_too(hotview, files, tmp_path):
+    blood = pd.read_csv(files[0])[:40].drop(columns="id")  # with a column of text
+    scan = pd.read_csv(files[1])[:40].drop(columns="id")
     model = hv.MultiViewClassifier(max_epochs=1, n_estimators=1, hidden=(4,), random_state=0)
-    model.fit(views, rng.integers(0, 2, 40)).save(tmp_path / "m.hotview")
-    np.save(tmp_path / "a.npy", views["a"])
-    (tmp_path / "b.csv").write_text("who,x,y\n" + "".join(f"p{i},{i},1\n" for i in range(40)))
-    out = tmp_path / "p.csv"
-    done = hotview("predict", tmp_path / "m.hotview", tmp_path / "a.npy", "-o", out)
-    assert done.code == 0, done.err
-    assert pyarrow.csv.read_csv(out).column_names[0] == "row"
-    more = ("--id-column", "who", "--force")
-    done = hotview("predict", tmp_path / "m.hotview", tmp_path / "b.csv", "-o", out, *more)
-    assert done.code == 0, done.err
-    assert pyarrow.csv.read_csv(out)["who"].to_pylist()[:2] == ["p0", "p1"]
+    model.set_params(device="cpu").fit({"blood": blood, "scan": scan}, np.arange(40) // 2 % 2)
+    model.save(tmp_path / "m.hotview")
+    np.save(tmp_path / "scan.npy", scan.to_numpy())
+    people = [f"p{i}" for i in range(40)]
+    blood.assign(who=people).to_csv(tmp_path / "blood.csv", index=False)
+    for file, ids, given, more in (
+        ("scan.npy", "row", {"scan": scan}, ()),
+        ("blood.csv", "who", {"blood": blood}, ("--id-column", "who", "--force")),
+    ):
+        out = tmp_path / "p.csv"
+        done = hotview("predict", tmp_path / "m.hotview", tmp_path / file, "-o", out, *more)
+        assert done.code == 0, done.err
+        table = pd.read_csv(out)
+        assert table[ids].tolist() == (people if ids == "who" else list(range(1, 41)))
+        P = table[["probability_0", "probability_1"]]
+        np.testing.assert_allclose(P, model.predict_proba(given), rtol=1e-12)
 
 
 def test_a_model_of_the_command_line_takes_raw_frames(hotview, model, study, files, tmp_path):
@@ -174,29 +149,12 @@ def test_a_model_of_the_command_line_takes_raw_frames(hotview, model, study, fil
 
 def test_an_encoder_of_the_command_line_takes_raw_frames(hotview, files, tmp_path):
     path = tmp_path / "e.hotview"
-    for ids in ((), ("--id-column", "id")):
-        drop = () if ids else ("--drop", "id")
-        quick = ("--max-epochs", "1", "--n-estimators", "1", "--device", "cpu", "--force")
-        done = hotview("fit", *files[:2], *ids, *drop, "-o", path, *quick)
-        assert done.code == 0, done.err
-        loaded = hv.load(path, device="cpu")
-        assert loaded.n_features_per_view_ == {"blood": 21, "scan": 20}
-        Z = loaded.transform({"blood": pd.read_csv(files[0])})["blood"]
-        assert len(Z) == 70
-
-
-def test_a_model_of_frames_with_text_takes_files(hotview, files, tmp_path):
-    frames = {file.stem: pd.read_csv(file)[:40].drop(columns="id") for file in files[:2]}
-    model = hv.MultiViewClassifier(max_epochs=1, n_estimators=1, hidden=(4,), random_state=0)
-    y = np.arange(40) // 2 % 2
-    model.set_params(device="cpu").fit(frames, y).save(tmp_path / "m.hotview")
-    frames["blood"].to_csv(tmp_path / "blood.csv", index=False)
-    out = tmp_path / "p.csv"
-    done = hotview("predict", tmp_path / "m.hotview", tmp_path / "blood.csv", "-o", out)
+    quick = ("--max-epochs", "1", "--n-estimators", "1", "--device", "cpu")
+    done = hotview("fit", *files[:2], "--drop", "id", "-o", path, *quick)
     assert done.code == 0, done.err
-    P = model.predict_proba({"blood": frames["blood"]})
-    columns = [f"probability_{c}" for c in (0, 1)]
-    np.testing.assert_allclose(pd.read_csv(out)[columns], P, rtol=1e-12)
+    loaded = hv.load(path, device="cpu")
+    assert loaded.n_features_per_view_ == {"blood": 21, "scan": 20}
+    assert len(loaded.transform({"blood": pd.read_csv(files[0])})["blood"]) == 70
 
 
 def test_predictions_of_ids_like_formulas_are_labels_of_the_same_ids(
@@ -212,20 +170,6 @@ def test_predictions_of_ids_like_formulas_are_labels_of_the_same_ids(
     result = hotview("evaluate", model, blood, *labels, "--json")
     assert result.code == 0, result.err
     assert json.loads(result.out)["accuracy"] == 1
-
-
-def test_sets_are_those_of_python(hotview, model, new_files, tmp_path):
-    out = tmp_path / "p.csv"
-    result = hotview("predict", model, *new_files, "-o", out, "--set", "0.2")
-    assert result.code == 0, result.err
-    table = pyarrow.csv.read_csv(out).to_pandas()
-    opened = open_model(model)
-    rows = opened.read_input([str(f) for f in new_files], {}).aligned
-    sets = opened.estimator.predict_set(rows.views, 0.2)
-    classes = opened.estimator.classes_
-    assert table["set"].tolist() == ["|".join(classes[row]) for row in sets]
-    assert table["n_set"].tolist() == sets.sum(axis=1).tolist()
-    assert f"Sets: {(table['n_set'] == 1).sum()} of 20 rows have one class" in result.out
 
 
 @pytest.mark.parametrize("ending", ("csv", "parquet"))
@@ -246,17 +190,6 @@ def test_rows_of_small_probability_get_no_class(hotview, model, new_files, tmp_p
     assert (facts["abstained"], sum(facts["predicted"].values())) == (left.sum(), 20 - left.sum())
     result = hotview("predict", model, *new_files, "-o", out, "--abstain-below", p, "--force")
     assert f"Abstained: {left.sum()} of 20 rows" in result.out
-
-
-def test_disagreement_has_a_scale(hotview, model, new_files, tmp_path):
-    out = tmp_path / "p.parquet"
-    result = hotview("predict", model, *new_files, "-o", out)
-    table = pyarrow.parquet.read_table(out).to_pandas()
-    opened = open_model(model)
-    rows = opened.read_input([str(f) for f in new_files], {}).aligned
-    expected = opened.estimator.predict_disagreement(rows.views, percentile=True)
-    np.testing.assert_array_equal(table["disagreement_percentile"], expected)
-    assert f"Disagreement: {(expected > 95).sum()} of 20 rows have more than 95 %" in result.out
 
 
 def test_a_column_in_another_unit_is_named(hotview, model, new_files, tmp_path):
@@ -285,7 +218,7 @@ def test_all_commands_that_read_rows_name_another_unit(hotview, model, study, ne
     scan = pd.read_csv(right)
     scan.assign(scan_0=100 * scan["scan_0"]).to_csv(wrong, index=False)
     labels = ("--labels", study / "new-labels.csv", "--no-baselines")
-    page = ("-o", tmp_path / "p.html", "--no-importance", "--force")
+    page = ("-o", tmp_path / "p.html", "--no-importance", "--no-umap", "--force")
     for command, *more in (
         ("evaluate", *labels),
         ("report", *labels, *page),
@@ -365,17 +298,6 @@ def test_what_is_not_as_at_fit_stops(predict, cells, message):
     result, _ = predict(**cells)
     assert result.code == 1
     assert message in result.err
-
-
-def test_infinity_is_named_once_with_its_row(hotview, model, new_files, tmp_path):
-    names, first, *others = new_files[1].read_text().splitlines()
-    path = tmp_path / "scan.csv"
-    path.write_text("\n".join([names, first, f"{others[0].rpartition(',')[0]},inf", *others[1:]]))
-    result = hotview("predict", model, new_files[0], path, "-o", tmp_path / "p.csv")
-    assert result.code == 1
-    assert "scan.csv: expected finite numbers, but there is infinity in 1 cell" in result.err
-    assert "row 2." in result.err
-    assert len(result.err.splitlines()) == 1
 
 
 def test_options_of_new_files_work_as_suggested(predict, messy_model):
