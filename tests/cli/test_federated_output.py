@@ -54,22 +54,13 @@ def clients(tmp_path):
 def test_what_organizations_have(clients):
     facts = describe_clients(clients, Settings(label_holder="clinical"))
     clinical, genetic = facts["organizations"]
-    assert clinical == {
-        "name": "clinical",
-        "rows": 5,
-        "columns": 2,
-        "linked": 0,
-        "labeled": 3,
-        "epsilon": None,
-    }
+    sizes = {"rows": 5, "columns": 2, "linked": 0, "labeled": 3}
+    assert clinical == {"name": "clinical", **sizes, "epsilon": None}
     assert (genetic["linked"], genetic["labeled"], genetic["epsilon"]) == (2, 0, 3.0)
     text = printed(print_clients, facts)
     assert "Labels are those of clinical" in text
     assert "epsilon" in text
-
-
-def test_privacy_is_not_spoken_of_where_nobody_asked_for_it(clients):
-    del clients["genetic"]
+    del clients["genetic"]  # which alone asked for privacy
     text = printed(print_clients, describe_clients(clients, Settings()))
     assert "epsilon" not in text
     assert "nothing is predicted" in text
@@ -82,18 +73,10 @@ def test_the_plan_is_shown_and_no_groups_are_drawn_from_it():
     text = printed(print_outcome, outcome(result()))
     assert "Groups of views" not in text
     assert "0.960" in text  # 3 · 0.32, of a row that adds up to 1 nearly
-
-
-def test_a_plan_between_views_has_their_names_on_both_sides():
     W = np.array([[0, 0.3, 0.03], [0.3, 0, 0.03], [0.16, 0.17, 0]])
-    found = FederatedResult(NAMES, [], W, W, NAMES)
-    settings = Settings(coupling="hot-pairwise")
-    text = printed(print_outcome, outcome(found, settings))
-    heading = text.splitlines()[2]
+    pairs = outcome(FederatedResult(NAMES, [], W, W, NAMES), Settings(coupling="hot-pairwise"))
+    heading = printed(print_outcome, pairs).splitlines()[2]
     assert all(name in heading for name in NAMES)
-
-
-def test_without_a_coupling_there_is_no_plan():
     facts = outcome(FederatedResult(NAMES, [], finished=NAMES), Settings(coupling="none"))
     assert facts["plan"] is None
     assert "Plan" not in printed(print_outcome, facts)
@@ -119,9 +102,3 @@ def test_who_was_left_out_is_told_with_all_rounds_and_the_reason():
     assert "imaging was left out of round 1, 2: late" in text
     assert "No organization" not in text
     assert "imaging/part.hotview" not in text
-
-
-def test_after_ctrl_c_it_says_how_to_go_on():
-    text = printed(print_outcome, outcome(result(), interrupted=True))
-    assert "Go on: so" in text
-    assert "Next:" not in text
