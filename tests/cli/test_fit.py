@@ -111,10 +111,10 @@ def test_couplings_that_compare_individuals_take_linked_rows_only(hotview, files
         (("--resume",), 2, "--resume needs --checkpoint"),
         (("--ids", "scan"), 2, "Expected --ids as VIEW=FILE"),
         (("--drop", "sexx"), 1, "Did you mean 'sex'"),
+        (("--group-column", "sx"), 1, "of groups. Did you mean 'sex'? Correct --group-column."),
         (("--delimiter", "ab"), 1, "one character"),
         (("--delimiter", "blod=;"), 1, "Did you mean 'blood'? Correct --delimiter."),
         (("--sheet", "blood=1"), 1, "blood.csv: --sheet is for ."),
-        (("-o", "nowhere/m.hotview"), 1, "the folder nowhere does not exist"),
         (("-o", "m.pkl"), 1, "must end in .hotview"),
     ),
 )

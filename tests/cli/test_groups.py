@@ -103,11 +103,3 @@ def test_a_fit_is_not_resumed_with_other_groups(hotview, visits, tmp_path):
     result = hotview(*command, "--resume")
     assert result.code == 1
     assert "these differ: groups; unaligned_groups of view 'blood'" in result.err
-
-
-def test_a_column_that_no_table_has_raises_with_the_flag(hotview, visits):
-    wrong = ("--label-column", "state", "--id-column", "visit", "--drop", "person")
-    result = hotview("fit", *visits, *wrong, "--group-column", "persn", "--dry-run")
-    assert result.code == 1
-    assert "No table has a column 'persn' of groups. Did you mean 'person'?" in result.err
-    assert "Correct --group-column." in result.err

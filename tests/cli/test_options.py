@@ -18,13 +18,10 @@ from hotview.datasets.files import PER_FILE
 
 def test_files_are_split_by_view():
     assert files_by_view(["a=x.csv", "b=y=z.csv"]) == {"a": "x.csv", "b": "y=z.csv"}
-    assert files_by_view(None) == {}
-
-
-@pytest.mark.parametrize("spec", ("x.csv", "=x.csv", "a="))
-def test_incomplete_specs_raise(spec):
-    with pytest.raises(UsageError, match="VIEW=FILE"):
-        files_by_view([spec])
+    assert files_by_view(None) == methods_by_view(None) == methods_by_view([]) == {}
+    for incomplete in ("x.csv", "=x.csv", "a="):
+        with pytest.raises(UsageError, match="VIEW=FILE"):
+            files_by_view([incomplete])
 
 
 @pytest.mark.parametrize(
@@ -42,10 +39,6 @@ def test_methods_are_those_of_a_view_or_of_all_others(specs, expected):
     assert spread_methods(methods_by_view(specs), ["labs", "genes"]) == expected
 
 
-def test_without_a_method_there_is_none():
-    assert methods_by_view(None) == methods_by_view([]) == {}
-
-
 @pytest.mark.parametrize(
     ("specs", "message"),
     (
@@ -60,12 +53,6 @@ def test_without_a_method_there_is_none():
 def test_methods_that_are_incomplete_or_twice_raise(specs, message):
     with pytest.raises(UsageError, match=message):
         methods_by_view(specs)
-
-
-def test_only_given_options_count():
-    given = {"header": None, "delimiter": [";"], "decimal": None}
-    assert parse_formats(given) == {"delimiter": ";"}
-    assert parse_formats({"header": False, "decimal": [","]}) == {"header": False, "decimal": ","}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +99,7 @@ def test_a_command_has_an_option_for_every_format_in_place_of_the_dict():
     names = list(inspect.signature(wrapped).parameters)
     assert names == ["views", *PER_FILE, "json"]
     given = dict.fromkeys(PER_FILE) | {"decimal": ["lab=,"], "views": ["a.csv"], "json": True}
-    wrapped(**given)
+    wrapped(**given)  # only options that are given count
     assert seen == {"views": ["a.csv"], "text": {"decimal": {"lab": ","}}, "json": True}
 
 
