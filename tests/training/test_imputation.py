@@ -9,11 +9,8 @@ from hotview._validation import ViewTable, check_tables
 from hotview.training import imputation
 from hotview.training.column_scaler import root_shares
 from hotview.training.imputation import (
-    IMPUTATIONS,
-    adds_indicators,
     column_medians,
     is_in_memory,
-    uses_median,
 )
 
 
@@ -27,11 +24,6 @@ def make_rows(n=21, d=5, seed=0):
     X = random.integers(-3, 4, size=(n, d)) * random.integers(0, 2, size=(n, d)) * 1.5
     X[random.random(X.shape) < 0.2] = np.nan
     return X
-
-
-def test_methods_are_a_statistic_and_perhaps_indicators():
-    found = [(uses_median(method), adds_indicators(method)) for method in IMPUTATIONS]
-    assert found == [(False, False), (True, False), (False, True), (True, True)]
 
 
 @settings(max_examples=60, deadline=None)
@@ -67,15 +59,13 @@ def test_only_some_rows_count_and_nothing_is_changed():
     np.testing.assert_array_equal(stored.data, before[1].data)
 
 
-def test_a_cell_that_is_stored_in_parts_is_one_value():
+def test_a_cell_that_is_stored_in_parts_is_one_value_and_averages_are_in_float64():
     parts = sparse.csr_array(([1.0, 2.0, 5.0, 4.0], [0, 0, 0, 0], [0, 2, 3, 4]), shape=(3, 1))
     assert medians(parts).tolist() == [4.0]
     assert parts.nnz == 4
-
-
-def test_a_column_without_values_has_no_median():
+    assert medians(np.array([[1.0], [1 + 2**-23]], dtype=np.float32)).tolist() == [1 + 2**-24]
     X = make_rows()
-    X[:, 2] = np.nan
+    X[:, 2] = np.nan  # a column without values has no median
     for table in (X, sparse.csr_array(X)):
         assert np.flatnonzero(np.isnan(medians(table))).tolist() == [2]
 
@@ -87,11 +77,6 @@ def test_medians_of_counts_are_those_of_their_roots(is_sparse):
     table = sparse.csr_array(X) if is_sparse else X
     expected = np.nanmedian(root_shares(X).astype(np.float64), axis=0)
     np.testing.assert_allclose(medians(table, is_counts=True), expected, rtol=1e-6)
-
-
-def test_float32_is_averaged_in_float64():
-    X = np.array([[1.0], [1 + 2**-23]], dtype=np.float32)
-    assert medians(X).tolist() == [1 + 2**-24]
 
 
 class Lazy(LazyRows):

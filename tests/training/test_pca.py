@@ -3,18 +3,10 @@ import math
 import numpy as np
 import pytest
 import torch
+from small_training import as_rows
 
-from hotview._validation import ViewTable
 from hotview.training import pca as pca_module
-from hotview.training.column_scaler import ColumnScaler
 from hotview.training.pca import align_signs, effective_rank, principal_components, total_std
-from hotview.training.rows import ViewRows
-
-
-def as_rows(X, mean=0.0, scale=1.0):
-    D = X.shape[1]
-    columns = ColumnScaler(np.full(D, mean), np.full(D, scale), None)
-    return ViewRows([ViewTable(X)], columns, torch.device("cpu"))
 
 
 def make_view(n=80, D=5, seed=0):
@@ -23,26 +15,17 @@ def make_view(n=80, D=5, seed=0):
     return (skewed @ np.linalg.qr(rng.normal(size=(D, D)))[0]).astype(np.float32)
 
 
-def eigenvectors(X, n):
-    values, V = np.linalg.eigh(np.cov(X.astype(float).T))
-    return values[::-1][:n], V[:, ::-1][:, :n].T
-
-
 def test_components_are_the_leading_eigenvectors_of_the_covariance():
     X = make_view()
     (pca,) = principal_components([as_rows(X)], 3, np.random.default_rng(0))
-    values, V = eigenvectors(X, 3)
-    np.testing.assert_allclose(pca.explained_variance_, values, rtol=1e-3)
-    np.testing.assert_allclose(np.abs(np.sum(pca.components_ * V, axis=1)), 1, rtol=1e-3)
+    values, V = np.linalg.eigh(np.cov(X.astype(float).T))
+    np.testing.assert_allclose(pca.explained_variance_, values[:1:-1], rtol=1e-3)
+    cosines = np.sum(pca.components_ * V[:, :1:-1].T, axis=1)
+    np.testing.assert_allclose(np.abs(cosines), 1, rtol=1e-3)
     np.testing.assert_allclose(pca.mean_, X.mean(0), rtol=1e-3)
-
-
-def test_columns_are_standardized_first():
-    X = make_view()
-    (pca,) = principal_components([as_rows(X, 1.0, 2.0)], 2, np.random.default_rng(0))
-    (raw,) = principal_components([as_rows(X)], 2, np.random.default_rng(0))
-    np.testing.assert_allclose(pca.explained_variance_, raw.explained_variance_ / 4, rtol=1e-3)
-    np.testing.assert_allclose(pca.mean_, (raw.mean_ - 1) / 2, rtol=1e-3, atol=1e-5)
+    (scaled,) = principal_components([as_rows(X, 1.0, 2.0)], 3, np.random.default_rng(0))
+    np.testing.assert_allclose(scaled.explained_variance_, values[:1:-1] / 4, rtol=1e-3)
+    np.testing.assert_allclose(scaled.mean_, (pca.mean_ - 1) / 2, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize(("shape", "n"), (((80, 5), 5), ((3, 5), 3), ((80, 1), 1)))
@@ -82,7 +65,7 @@ def skewed(n=300, seed=0):
     return np.random.default_rng(seed).exponential(size=(n, 1)) - 1
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_flipped_columns_are_flipped_back(seed):
     rng = np.random.default_rng(seed)
     flips = rng.choice([-1.0, 1.0], size=(5, 4))
@@ -91,21 +74,12 @@ def test_flipped_columns_are_flipped_back(seed):
     np.testing.assert_array_equal(found, flips)
 
 
-def test_the_third_moment_decides_for_all():
-    Y = skewed()
-    for clouds in ([Y, Y], [-Y, -Y]):
-        (first, second) = align_signs(clouds)
-        assert first[0] == second[0] == (1 if clouds[0] is Y else -1)
-
-
 def test_clouds_may_differ_in_size_and_number_of_columns():
-    Y = skewed()
+    Y, symmetric = skewed(), np.linspace(-1, 1, 101)[:, None]
     found = align_signs([np.hstack([Y, -Y]), -Y[:100], np.hstack([Y[:50], Y[:50], Y[:50]])])
     assert [signs.tolist() for signs in found] == [[1, -1], [-1], [1, 1, 1]]
-
-
-def test_symmetric_and_constant_columns_are_no_trouble():
-    symmetric = np.linspace(-1, 1, 101)[:, None]
+    (first, second) = align_signs([-Y, -Y])  # the third moment decides for all
+    assert first[0] == second[0] == -1
     found = align_signs([symmetric, -symmetric, np.zeros((5, 1))])
     assert all(abs(signs[0]) == 1 for signs in found)
 
@@ -117,13 +91,6 @@ def test_a_sure_majority_outvotes_an_odd_one():
     assert [found[s][0] for s in (0, 2, 3)] == [1, -1, 1]
 
 
-def test_quantiles_are_numpys():
-    for n in (1, 2, 7, 500):
-        Y = np.random.default_rng(n).normal(size=(n, 3))
-        expected = np.quantile(Y, pca_module._QUANTILES, axis=0)
-        np.testing.assert_allclose(pca_module._quantiles(Y), expected, rtol=0, atol=1e-12)
-
-
 def cloud(variances, n=4000, seed=0):
     """Points whose covariance is diagonal with exactly these entries."""
     generator = torch.Generator().manual_seed(seed)
@@ -132,21 +99,15 @@ def cloud(variances, n=4000, seed=0):
     return (Q - Q.mean(0)) * torch.tensor(variances, dtype=torch.float64).sqrt()
 
 
-@pytest.mark.parametrize("d", (1, 2, 5, 10))
-def test_an_isotropic_cloud_has_the_rank_of_its_space(d):
-    assert effective_rank(cloud([2.0] * d)) == pytest.approx(d)
-
-
 def test_a_line_has_rank_1_and_a_plane_rank_2():
     x, y = cloud([1.0, 1.0]).unbind(1)
-    assert effective_rank(torch.outer(x, torch.tensor([1.0, -2.0, 3.0]).double())) == pytest.approx(
-        1
-    )
+    line = torch.outer(x, torch.tensor([1.0, -2.0, 3.0]).double())
+    assert effective_rank(line) == pytest.approx(1)
     plane = torch.stack([x, y, x + y, x - y], dim=1)
     assert effective_rank(plane) == pytest.approx(2)
 
 
-@pytest.mark.parametrize("variances", ([4.0, 1.0], [9.0, 4.0, 1.0], [1.0, 1e-6]))
+@pytest.mark.parametrize("variances", ([2.0] * 5, [9.0, 4.0, 1.0], [1.0, 1e-6]))
 def test_it_is_the_exponential_of_the_entropy_of_the_variances(variances):
     shares = np.array(variances) / sum(variances)
     expected = math.exp(-np.sum(shares * np.log(shares)))
@@ -159,24 +120,15 @@ def test_moving_turning_and_scaling_change_nothing():
     expected = effective_rank(Z)
     for other in (Z + 100, Z @ Q, 1e-8 * Z, 1e8 * Z):
         assert effective_rank(other) == pytest.approx(expected)
+    near = cloud([1.0, 1.0]) * 0.01 + 10  # a small cloud far away is not a point
+    assert effective_rank(near.float().requires_grad_()) == pytest.approx(2, rel=1e-3)
 
 
-@pytest.mark.parametrize("value", (0.0, 1.0, 0.1, 1e6))
+@pytest.mark.parametrize("value", (0.0, 0.1, 1e6))
 @pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
 def test_a_point_has_rank_0(value, dtype):
     assert effective_rank(torch.full((50, 3), value, dtype=dtype)) == 0
     assert effective_rank(torch.full((1, 3), value, dtype=dtype)) == 0
-
-
-def test_a_small_cloud_far_away_is_not_a_point():
-    Z = cloud([1.0, 1.0]) * 0.01 + 10
-    assert effective_rank(Z.float()) == pytest.approx(2, rel=1e-3)
-
-
-def test_the_cloud_may_carry_a_gradient():
-    Z = cloud([1.0, 1.0]).requires_grad_()
-    assert type(effective_rank(Z)) is float
-    assert type(total_std(Z)) is float
 
 
 def test_the_total_std_is_the_root_of_the_total_variance():

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from small_training import seeded
 from torch import nn
 from torch.nn.functional import linear, relu
 
@@ -10,12 +11,8 @@ from hotview.nn.multiview import Widths, make_network
 from hotview.training import precision as module
 from hotview.training.precision import PRECISIONS, in_precision, used_precision
 
-COLUMNS, NAMES, CPU = (40, 32), ("a", "b"), torch.device("cpu")
+COLUMNS, NAMES = (40, 32), ("a", "b")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-
-
-def seeded(seed):
-    return torch.Generator().manual_seed(seed)
 
 
 def make(seed=0):
@@ -50,38 +47,27 @@ def distance(found, expected):
     return float((found - expected).detach().norm() / expected.detach().norm())
 
 
-def test_float32_is_the_network_itself():
+def test_float32_is_the_network_itself_and_tf32_too_without_a_gpu():
     network = make()
-    assert in_precision(network, "float32") is network
-
-
-def test_tf32_does_nothing_without_a_gpu():
-    network = make()
-    assert in_precision(network, "tf32") is network
-    assert [used_precision(name, torch.device("cpu")) for name in PRECISIONS] == [
-        "float32",
-        "float32",
-        "bfloat16",
-    ]
+    assert in_precision(network, "float32") is in_precision(network, "tf32") is network
+    used = [used_precision(name, torch.device("cpu")) for name in PRECISIONS]
+    assert used == ["float32", "float32", "bfloat16"]
 
 
 def test_bfloat16_is_what_bfloat16_computes():
     network, Xs = make(), make_rows()
+    before = network.encode(Xs)
     rounded = in_precision(network, "bfloat16")
     Fs = rounded.encode(Xs)
     for f, X, F in zip(network.encoders, Xs, Fs, strict=True):
         torch.testing.assert_close(F, in_bfloat16(f, X), rtol=0, atol=0)
     for decoder, F, Y in zip(network.decoders, Fs, rounded.reconstruct(Fs), strict=True):
         torch.testing.assert_close(Y, in_bfloat16(decoder, F), rtol=0, atol=0)
-
-
-def test_what_is_small_is_not_rounded():
-    network, Xs = make(), make_rows()
-    Fs = network.encode(Xs)
-    rounded = in_precision(network, "bfloat16")
-    torch.testing.assert_close(rounded.embed(Fs), network.embed(Fs), rtol=0, atol=0)
-    torch.testing.assert_close(rounded.score(Fs), network.score(Fs), rtol=0, atol=0)
-    torch.testing.assert_close(rounded.score_views(Fs), network.score_views(Fs), rtol=0, atol=0)
+    # What is small is not rounded, and the network itself still computes in float32.
+    for name in ("embed", "score", "score_views"):
+        found, expected = getattr(rounded, name)(before), getattr(network, name)(before)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    torch.testing.assert_close(network.encode(Xs), before, rtol=0, atol=0)
 
 
 def test_weights_and_gradients_stay_float32_and_are_the_networks_own():
@@ -95,13 +81,6 @@ def test_weights_and_gradients_stay_float32_and_are_the_networks_own():
     assert distance(found["encoders.0.0.weight"], expected["encoders.0.0.weight"]) > 0
 
 
-def test_the_network_itself_still_computes_in_float32():
-    network, Xs = make(), make_rows()
-    before = network.encode(Xs)
-    in_precision(network, "bfloat16").encode(Xs)
-    torch.testing.assert_close(network.encode(Xs), before, rtol=0, atol=0)
-
-
 def test_stacked_networks_are_rounded_like_each():
     networks = [make(0), make(1)]
     Xs = make_rows()
@@ -112,15 +91,6 @@ def test_stacked_networks_are_rounded_like_each():
             assert F.dtype == torch.float32
             assert distance(F[r], expected) < 0.01
             assert not torch.equal(F[r], network.encode(Xs)[0])
-
-
-def test_tf32_has_the_gradients_of_the_pass():
-    network, Xs = make(), make_rows()
-    expected = gradients_of(network, Xs)
-    found = gradients_of(as_on_a_gpu(network), Xs)
-    assert list(found) == list(expected)
-    for name, gradient in found.items():  # a CPU does not know TF32
-        torch.testing.assert_close(gradient, expected[name], rtol=0, atol=0)
 
 
 def test_tf32_is_on_in_the_pass_and_its_gradient_and_nowhere_else():
@@ -144,7 +114,7 @@ def test_tf32_is_off_again_after_an_error():
     assert setting() == before
 
 
-def test_tf32_leaves_frozen_encoders_alone():
+def test_tf32_has_the_gradients_of_the_pass_and_leaves_frozen_encoders_alone():
     network, Xs = make(), make_rows()
     network.encoders[0].requires_grad_(False)
     rounded = as_on_a_gpu(network)
@@ -152,11 +122,8 @@ def test_tf32_leaves_frozen_encoders_alone():
     found = gradients_of(rounded, Xs)
     assert not any(name.startswith("encoders.0") for name in found)
     torch.testing.assert_close(found, gradients_of(network, Xs), rtol=0, atol=0)
-
-
-def test_a_view_without_a_loss_gets_no_gradient():
-    network, Xs = make(), make_rows()
-    as_on_a_gpu(network).encode(Xs)[1].sum().backward()
+    network = make()
+    as_on_a_gpu(network).encode(Xs)[1].sum().backward()  # a loss of one view alone
     assert all(p.grad is None for p in network.encoders[0].parameters())
     assert all(p.grad is not None for p in network.encoders[1].parameters())
 

@@ -12,7 +12,6 @@ import hotview as hv
 from hotview._validation import ViewTable
 from hotview.training.column_scaler import ColumnScaler
 from hotview.training.rows import ViewRows
-from hotview.training.table_scan import scan_tables
 
 CPU = torch.device("cpu")
 PARQUET = Path(__file__).parent / "parquet_fits.py"
@@ -45,6 +44,8 @@ def test_tables_are_numbered_through(kind):
     assert taken[:, 0].tolist() == [expected[i] for i in order]
     assert taken[:, 1].tolist() == [10 * expected[i] for i in order]
     assert taken.dtype == torch.float32
+    assert rows.take(np.array([], dtype=np.int64)).shape == (0, 2)
+    assert rows.part(3, 11)[:, 0].tolist() == expected[3:11]
 
 
 @pytest.mark.parametrize("kind", (np.asarray, sparse.csr_array))
@@ -63,24 +64,7 @@ def test_chosen_rows_keep_their_order_also_when_they_are_as_many_as_there_are(or
     assert rows.take(np.arange(5))[:, 0].tolist() == order
 
 
-def test_one_table_with_absent_rows():
-    rows = ViewRows([ViewTable(numbered(5))], AS_THEY_ARE, CPU, [np.array([0, 2, 3])])
-    assert rows.take(np.array([2, 0, 1]))[:, 0].tolist() == [3, 0, 2]
-
-
-def test_what_was_scanned_is_what_is_taken():
-    random = np.random.default_rng(0)
-    X, Y = random.normal(size=(9, 3)) * 5 + 2, random.normal(size=(7, 3))
-    X[[0, 4]] = Y[6] = np.nan
-    tables = [ViewTable(X), ViewTable(Y)]
-    scan = scan_tables("a", tables, preprocessing="standardize", impute=None)
-    rows = ViewRows(tables, scan.scaler, CPU, scan.present)
-    whole = np.concatenate([np.delete(X, [0, 4], 0), Y[:6]])
-    expected = (whole - whole.mean(0)) / whole.std(0)
-    np.testing.assert_allclose(rows.take(np.arange(13)), expected, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("size", (1, 4, 15, 100))
+@pytest.mark.parametrize("size", (4, 15, 100))
 def test_consecutive_parts_are_all_rows_in_order(size):
     rows = make()
     parts = [rows.part(start, start + size) for start in range(0, 15, size)]
@@ -95,14 +79,6 @@ def test_a_part_is_what_its_numbers_take(present, often):
     for start, stop in ((0, 2), (1, 3), (2, 100)):
         numbers = np.arange(start, min(stop, rows.n_rows))
         torch.testing.assert_close(rows.part(start, stop), rows.take(numbers), rtol=0, atol=0)
-
-
-def test_a_part_of_several_tables_may_begin_in_one_and_end_in_another():
-    assert make().part(3, 11)[:, 0].tolist() == [3, 4, *range(100, 104), 200, 201]
-
-
-def test_no_rows_are_no_rows():
-    assert make().take(np.array([], dtype=np.int64)).shape == (0, 2)
 
 
 def test_taking_rows_changes_nothing_and_copies_only_them():

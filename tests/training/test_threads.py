@@ -22,34 +22,30 @@ def _two_threads():
     torch.set_num_threads(before)
 
 
-def test_a_small_step_gets_one_thread():
-    with suited_threads(torch.nn.Linear(100, 100), 400, CPU):
-        assert torch.get_num_threads() == 1
+META = torch.device("meta")  # as a GPU
+
+
+@pytest.mark.parametrize(
+    ("threads_for", "n_threads"),
+    (
+        (lambda: suited_threads(torch.nn.Linear(100, 100), 400, CPU), 1),
+        (lambda: suited_threads(torch.nn.Linear(1000, 1000), 400, CPU), 2),
+        (lambda: suited_threads(torch.nn.Linear(2, 2), 4, META), 2),
+        (lambda: threads.threads_for_rows(256, CPU), 1),
+        (lambda: threads.threads_for_rows(257, CPU), 2),
+        (lambda: threads.threads_for_rows(1, META), 2),
+    ),
+)
+def test_small_work_gets_one_thread_and_the_setting_is_put_back(threads_for, n_threads):
+    with threads_for():
+        assert torch.get_num_threads() == n_threads
     assert torch.get_num_threads() == 2
-
-
-def test_a_large_step_keeps_all():
-    with suited_threads(torch.nn.Linear(1000, 1000), 400, CPU):
-        assert torch.get_num_threads() == 2
-
-
-def test_another_device_is_left_alone():
-    with suited_threads(torch.nn.Linear(2, 2), 4, torch.device("meta")):
-        assert torch.get_num_threads() == 2
-
-
-def test_what_fails_puts_the_setting_back():
-    def fail():
-        with suited_threads(torch.nn.Linear(2, 2), 4, CPU):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fail()
+    with pytest.raises(KeyboardInterrupt), threads_for():
+        raise KeyboardInterrupt
     assert torch.get_num_threads() == 2
 
 
 def test_of_two_at_once_the_last_puts_the_setting_back():
-    torch.set_num_threads(2)
     first, second = one_thread(), one_thread()
     first.__enter__()
     second.__enter__()
@@ -92,17 +88,3 @@ def test_a_forked_process_does_not_wait_for_threads_that_it_does_not_have(tmp_pa
 def test_a_lock_that_another_thread_holds_is_free_in_a_forked_process():
     with threads._lock:
         assert in_a_fork(threads._lock.acquire)
-
-
-@pytest.mark.parametrize(("n_rows", "few"), ((1, True), (256, True), (257, False)))
-def test_few_rows_are_predicted_by_one_thread_and_the_setting_is_restored(n_rows, few):
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with threads.threads_for_rows(n_rows, torch.device("cpu")):
-            assert torch.get_num_threads() == (1 if few else 2)
-        assert torch.get_num_threads() == 2
-        with threads.threads_for_rows(n_rows, torch.device("meta")):  # as a GPU
-            assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)

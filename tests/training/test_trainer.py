@@ -45,6 +45,10 @@ def test_rows_by_number_slice_and_name():
     empty = History()
     assert (len(empty), empty.names, empty.to_pandas().shape) == (0, [], (0, 0))
     assert not empty
+    assert history == History(ROWS) == pickle.loads(pickle.dumps(history))
+    assert history != History(ROWS[:2])
+    assert history != ROWS
+    pd.testing.assert_frame_equal(history.to_pandas(), pd.DataFrame(ROWS))
 
 
 def test_nothing_that_is_read_or_was_given_changes_it():
@@ -60,17 +64,3 @@ def test_nothing_that_is_read_or_was_given_changes_it():
     assert list(history) == ROWS
     with pytest.raises(TypeError):
         history[0] = {}
-
-
-def test_a_data_frame_of_it():
-    frame = History(ROWS).to_pandas()
-    pd.testing.assert_frame_equal(frame, pd.DataFrame(ROWS))
-    rows = [{"loss": 1.0, "epoch": 1}, {"accuracy": 0.5}]
-    assert list(History(rows).to_pandas().columns) == ["loss", "epoch", "accuracy"]
-
-
-def test_equality_and_copies():
-    assert History(ROWS) == History(ROWS)
-    assert History(ROWS) != History(ROWS[:2])
-    assert History(ROWS) != ROWS
-    assert pickle.loads(pickle.dumps(History(ROWS))) == History(ROWS)
