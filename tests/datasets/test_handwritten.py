@@ -19,26 +19,17 @@ def explained(X, Y):
     return 1 - residual.var(axis=0).sum() / Y.var(axis=0).sum()
 
 
-def test_six_views_of_the_published_shapes(digits):
-    assert {name: X.shape for name, X in digits.views.items()} == {
-        name: (2000, n_columns) for name, n_columns in COLUMNS.items()
-    }
+def test_six_views_of_the_published_shapes_and_two_hundred_of_each_digit(digits):
+    shapes = {name: X.shape for name, X in digits.views.items()}
+    assert shapes == {name: (2000, n_columns) for name, n_columns in COLUMNS.items()}
     assert digits.view_names == list(COLUMNS)
-    assert all(X.dtype == np.float32 for X in digits.views.values())
-
-
-def test_two_hundred_of_each_digit(digits):
+    for X in digits.views.values():
+        assert X.dtype == np.float32
+        assert np.isfinite(X).all()
+    assert set(np.unique(digits.views["pix"])) == set(range(7))  # sums over six binary pixels
     assert digits.target.dtype == np.int64
     np.testing.assert_array_equal(digits.target, np.repeat(np.arange(10), 200))
     assert digits.target_names == [str(digit) for digit in range(10)]
-
-
-def test_nothing_is_missing(digits):
-    assert all(np.isfinite(X).all() for X in digits.views.values())
-
-
-def test_pixels_are_sums_over_six_binary_pixels(digits):
-    assert set(np.unique(digits.views["pix"])) == set(range(7))
 
 
 def test_exactly_six_pairs_are_duplicates_of_the_same_class(digits):

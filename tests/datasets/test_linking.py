@@ -46,38 +46,29 @@ def test_everybody_is_lined_up_once(columns):
 
 def test_linked_rows_are_in_the_order_of_the_first_view():
     assert link_rows({"a": ["z", "b", "m"], "b": ["m", "z"]}).ids.tolist() == ["z", "m"]
-
-
-def test_numbers_and_text_are_different_ids():
-    assert link_rows({"a": [1, 2], "b": ["1", 2]}).ids.tolist() == [2]
+    assert link_rows({"a": [1, 2], "b": ["1", 2]}).ids.tolist() == [2]  # numbers are no text
 
 
 @pytest.mark.parametrize("link", (link_rows, align_rows))
-def test_an_id_that_comes_twice_is_refused(link):
-    with pytest.raises(ValueError, match=r"view 'b'.*1 come more often: 'x'"):
-        link({"a": ["x"], "b": ["x", "y", "x"]})
-
-
-@pytest.mark.parametrize("missing", (None, float("nan")))
-def test_a_missing_id_is_refused(missing):
-    with pytest.raises(ValueError, match=r"view 'a'.*1 have none, the first being row 2"):
-        link_rows({"a": ["x", missing], "b": ["x"]})
-
-
-@pytest.mark.parametrize("function", (link_rows, align_rows))
-def test_an_id_of_two_lines_is_refused(function):
-    with pytest.raises(ValueError, match="the id of row 2 of view 'blood' has a line break"):
-        function({"blood": ["anna", "bert\ncarl,1"], "scan": ["anna"]})
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    (
+        (["x"], ["x", "y", "x"], "view 'b'.*1 come more often: 'x'"),
+        (["x", None], ["x"], "view 'a'.*1 have none, the first being row 2"),
+        (["x", float("nan")], ["x"], "view 'a'.*1 have none, the first being row 2"),
+        (["anna", "bert\ncarl,1"], ["anna"], "the id of row 2 of view 'a' has a line break"),
+    ),
+)
+def test_ids_that_identify_no_row_are_refused(link, first, second, message):
+    with pytest.raises(ValueError, match=message):
+        link({"a": first, "b": second})
 
 
 def test_a_view_without_common_ids_leaves_the_links_of_the_others():
     found = link_rows({"a": ["x", "y"], "b": ["y", "x"], "c": ["z"]})
     assert found.ids.tolist() == ["x", "y"]
-    assert {view: rows.tolist() for view, rows in found.rows.items()} == {
-        "a": [0, 1],
-        "b": [1, 0],
-        "c": [-1, -1],
-    }
+    rows = {view: part.tolist() for view, part in found.rows.items()}
+    assert rows == {"a": [0, 1], "b": [1, 0], "c": [-1, -1]}
     assert found.unaligned["c"].tolist() == [0]
     assert found.pairs == {("a", "b"): 2, ("a", "c"): 0, ("b", "c"): 0}
     assert found.complete.tolist() == [False, False]
@@ -102,11 +93,8 @@ def test_rows_are_taken_and_nan_where_there_is_none(kind):
     some = take_rows(X, np.array([2, 0]))
     np.testing.assert_array_equal(getattr(some, "toarray", lambda: some)(), [[5, 6], [1, 2]])
     assert np.isnan(take_rows(X, np.array([-1, -1]))).all()
-
-
-def test_whole_numbers_can_be_missing_too():
     taken = take_rows(np.array([[1], [2]], dtype=np.int8), np.array([1, -1]))
-    np.testing.assert_array_equal(taken, [[2], [np.nan]])
+    np.testing.assert_array_equal(taken, [[2], [np.nan]])  # whole numbers can be missing, too
 
 
 SPELLINGS = {
@@ -173,12 +161,12 @@ def test_the_first_spelling_stays():
     matcher = IdMatcher(["zeros"])
     assert matcher.spell_all("a", ["007", None, "8"]) == ["007", None, "8"]
     assert matcher.spell_all("b", ["08.0", "7", "9"]) == ["8", "007", "9"]
-
-
-def test_ids_of_one_table_that_become_the_same_are_refused():
     message = r"different ids in labels.csv, but '7' and '007' are the same.*match_ids with fewer"
     with pytest.raises(ValueError, match=message):
         IdMatcher(["zeros"]).spell_all("labels.csv", ["7", "8", "007"])
+    for ignore in (["zero"], ["exact", "zeros"]):
+        with pytest.raises(ValueError, match="match_ids"):
+            IdMatcher(ignore)
 
 
 @pytest.mark.parametrize(
@@ -191,9 +179,3 @@ def test_ids_of_one_table_that_become_the_same_are_refused():
 )
 def test_zeros_are_those_before_numbers(key, simple):
     assert IdMatcher(["zeros"]).simplify(key) == simple
-
-
-@pytest.mark.parametrize("ignore", (["zero"], ["exact", "zeros"]))
-def test_differences_that_cannot_be_ignored_are_refused(ignore):
-    with pytest.raises(ValueError, match="match_ids"):
-        IdMatcher(ignore)

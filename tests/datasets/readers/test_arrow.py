@@ -63,9 +63,11 @@ def test_numbers_may_mean_missing(table):
     np.testing.assert_array_equal(X, [[NAN, 1.5, 1], [NAN, NAN, 0], [58, NAN, NAN]])
 
 
-def test_numbers_of_float32_stay_so():
-    table = ArrowTable("a", pa.table({"x": pa.array([1.5, None], type=pa.float32())}))
-    assert table.read(["x"]).dtype == np.float32
+def test_float32_stays_and_an_index_that_pandas_saved_is_known():
+    frame = pd.DataFrame({"age": np.ones(2, np.float32)}, index=["ann", "bob"])
+    table = ArrowTable("a", pa.Table.from_pandas(frame))
+    assert table.saved_index == ["__index_level_0__"]
+    assert table.read(["age"]).dtype == np.float32
 
 
 def test_text_of_other_types():
@@ -94,9 +96,3 @@ def test_messages_begin_with_the_name():
     nested = ArrowTable("patients", pa.table({"tags": [["a"]]}))
     with pytest.raises(ValueError, match=r"^patients cannot be read as a table"):
         nested.read_text(["tags"])
-
-
-def test_an_index_that_pandas_saved_is_known():
-    frame = pd.DataFrame({"age": [1.0, 2.0]}, index=["ann", "bob"])
-    assert ArrowTable("a", pa.Table.from_pandas(frame)).saved_index == ["__index_level_0__"]
-    assert ArrowTable("a", pa.Table.from_pandas(frame.reset_index(drop=True))).saved_index == []

@@ -3,16 +3,10 @@ import pytest
 from hotview.datasets.readers.errors import did_you_mean, listed, reading, within_memory
 
 
-def test_the_nearest_name_is_proposed_whatever_its_case():
+def test_the_nearest_name_is_proposed_or_the_known_ones_are_listed():
     assert did_you_mean("Patient_ID", ["age", "patient_id"]) == " Did you mean 'patient_id'?"
-
-
-def test_without_a_near_name_the_known_ones_are_listed():
     assert did_you_mean("zzz", ["age", "iron"]) == " There are: 'age', 'iron'."
     assert did_you_mean("zzz", []) == ""
-
-
-def test_long_lists_are_cut():
     assert listed(str(i) for i in range(10)).endswith("'9'")
     assert listed(str(i) for i in range(11)).endswith("'9', …")
 

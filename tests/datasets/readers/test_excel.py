@@ -6,7 +6,6 @@ import warnings
 import zipfile
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from openpyxl import Workbook, load_workbook
 from openpyxl.worksheet.formula import ArrayFormula
@@ -42,27 +41,18 @@ def test_numbers_and_missing_cells(path):
     assert X.dtype == np.float64
 
 
-def test_empty_rows_and_columns_at_the_end_and_spaces_are_nothing(path):
-    rows = [["a", " b "], [1, 2], [3, "  "], [None, None], [" ", None, None]]
-    table = read_sheet(write(path, rows))
+def test_empty_rows_and_columns_and_spaces_are_nothing(path):
+    rows = [["a", None, " b "], [1, None, 2], [3, " ", "  "], [None, None], [" ", None, None]]
+    before = write(path, rows).read_bytes()
+    table = read_sheet(path)
     assert table.names == ["a", "b"]
     np.testing.assert_array_equal(table.read(["a", "b"]), [[1, 2], [3, NAN]])
-
-
-def test_a_gap_between_columns_is_no_column(path):
-    table = read_sheet(write(path, [["a", None, "b"], [1, None, 2], [3, None, 4]]))
-    assert table.names == ["a", "b"]
-
-
-def test_a_column_without_a_name_is_refused(path):
-    write(path, [["a", None, "b"], [1, 5, 2], [3, 6, 4]])
-    with pytest.raises(ValueError, match="column '' looks like a row index"):
-        read_views(path)
+    assert path.read_bytes() == before
 
 
 def test_text_is_read_as_from_a_csv_file(path):
-    rows = [["id", "sex", "dose"], ["p1", " F ", "1,5"], ["p2", "NA", 2], [3, None, 2.25]]
-    table = read_sheet(write(path, rows))
+    rows = [["id", "sex", "dose"], ["p1", " F ", "1,5"], ["p2", "NA", 2], [3, "?", 2.25]]
+    table = open_table(write(path, rows), Options(missing={"lab": ["?"]}))
     assert table.find_text() == ["id", "sex", "dose"]
     expected = [["p1", "p2", "3"], ["F", None, None], ["1,5", "2", "2.25"]]
     assert table.read_text(["id", "sex", "dose"]) == expected
@@ -76,23 +66,12 @@ def test_ids_that_are_numbers_are_written_out(path, key):
     assert mixed.read_text(["id"]) == [[str(key), "7.5", "p1"]]
 
 
-def test_a_whole_number_that_would_lose_digits_is_refused(path):
-    with pytest.raises(ValueError, match="column 'x' holds the whole number 90071992547409"):
-        read_views(write(path, [["x", "y"], [2**53 + 4, 1]]))
-
-
 def test_dates_are_text_of_dates(path):
     day, moment = datetime.date(2024, 1, 31), datetime.datetime(2024, 2, 1, 12, 30)
     table = read_sheet(write(path, [["a", "b"], [day, 1], [moment, 2], [None, 3]]))
     assert table.find_text() == ["a"]
     [cells] = table.read_text(["a"])
     assert [cell and cell[:16] for cell in cells] == ["2024-01-31 00:00", "2024-02-01 12:30", None]
-
-
-@pytest.mark.parametrize("value", (datetime.time(10, 30), datetime.timedelta(days=1)))
-def test_times_are_refused(path, value):
-    with pytest.raises(ValueError, match=r"column 'x' holds (time64|duration).*drop=\['x'\]"):
-        read_views(write(path, [["x", "y"], [value, 1], [value, 2]]))
 
 
 def test_formulas_without_values_are_refused_wherever_they_are(path):
@@ -138,6 +117,10 @@ REFUSED = {
     "no names": ([[1, 2.5], [3, 4]], r"only numbers: '1', '2\.5'.*header=True.*header=False"),
     "a name twice": ([["a", "a"], [1, 2]], "more than one column is called 'a'"),
     "two without names": ([["a", "b", None, None], [1, 2, 3, 4]], "more than one .* called ''"),
+    "one without a name": ([["a", None, "b"], [1, 5, 2]], "column '' looks like a row index"),
+    "digits": ([["x"], [2**53 + 4]], "column 'x' holds the whole number 90071992547409"),
+    "time": ([["x", "y"], [datetime.time(10), 1]], r"'x' holds time64.*drop=\['x'\]"),
+    "duration": ([["x", "y"], [datetime.timedelta(1), 1]], r"'x' holds duration.*drop=\['x'\]"),
 }
 
 
@@ -154,28 +137,17 @@ def test_names_may_be_numbers_or_absent_if_the_user_says_so(path):
     assert open_table(path, Options(header=False)).names == ["column_0", "column_1"]
 
 
-def test_more_cells_may_mean_missing(path):
-    write(path, [["x", "y"], ["#DIV/0!", 1], [5, 2]])
-    table = open_table(path, Options(missing={"lab": ["#DIV/0!"]}))
-    assert table.read_text(["x"]) == [[None, "5"]]
-
-
-@pytest.mark.parametrize("share", (0.5, 0.95))
-def test_a_damaged_file_is_one_sentence(path, share):
+def test_a_damaged_file_is_one_sentence(path, monkeypatch):
     write(path, [["a", "b"], *([i, i] for i in range(500))])
     content = path.read_bytes()
-    path.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(
-        ValueError, match=r"lab\.xlsx cannot be read as an xlsx file: it is damaged"
-    ):
-        read_views(path)
+    message = r"lab\.xlsx cannot be read as an xlsx file"
+    for share in (0.5, 0.95):
+        path.write_bytes(content[: int(share * len(content))])
+        with pytest.raises(ValueError, match=f"{message}: it is damaged"):
+            read_views(path)
     path.write_text("a,b\n1,2\n")
-    with pytest.raises(ValueError, match=r"lab\.xlsx cannot be read as an xlsx file"):
+    with pytest.raises(ValueError, match=message):
         read_views(path)
-
-
-def test_without_openpyxl_the_extra_is_named(path, monkeypatch):
-    write(path, [["a", "b"], [1, 2]])
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(ImportError, match=r'lab\.xlsx needs openpyxl.*"hotview\[excel\]"'):
         read_views(path)
@@ -195,14 +167,3 @@ def test_remarks_about_styles_are_not_shown(path, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read_sheet(path).names == ["a", "b"]
-
-
-def test_the_file_is_not_changed(path):
-    before = write(path, [["a", "b"], [1, None]]).read_bytes()
-    read_views(path)
-    assert path.read_bytes() == before
-
-
-def test_types_are_those_of_arrow(path):
-    table = read_sheet(write(path, [["n", "x", "t"], [1, 1.5, "a"], [2, 3, "b"]]))
-    assert table._table.schema.types == [pa.int64(), pa.float64(), pa.string()]

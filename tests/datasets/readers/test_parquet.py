@@ -57,8 +57,7 @@ def write(path, columns=SINGLE, group=10):
     return path
 
 
-@pytest.mark.parametrize("group", (1, 7, 1000))
-@pytest.mark.parametrize("columns", (SINGLE, MIXED), ids=("float32", "mixed"))
+@pytest.mark.parametrize(("columns", "group"), ((SINGLE, 7), (MIXED, 1), (MIXED, 1000)))
 def test_a_large_file_is_mapped_and_the_same(tmp_path, group, columns):
     path = write(tmp_path / "a.parquet", columns, group)
     expected = read_views(path)["a"]
@@ -72,19 +71,15 @@ def test_a_large_file_is_mapped_and_the_same(tmp_path, group, columns):
     assert isinstance(found[:], np.memmap)
     assert not found[:].flags.writeable
     assert list((tmp_path / "there").iterdir()) == []  # nothing is left behind
+    names = [*columns][::-2]
+    found = read_views(path, mmap=True, columns=names)["a"]
+    np.testing.assert_array_equal(found[:], read_views(path, columns=names)["a"])
 
 
 def test_a_small_file_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "_LARGE", 100 * 3 * 4)
     path = write(tmp_path / "a.parquet")
     assert isinstance(read_views(path, mmap=True)["a"], np.ndarray)
-
-
-def test_columns_are_in_the_order_asked_for(tmp_path):
-    path = write(tmp_path / "a.parquet", MIXED)
-    columns = ["whole", "c2", "c0"]
-    found = read_views(path, mmap=True, columns=columns)["a"]
-    np.testing.assert_array_equal(found[:], read_views(path, columns=columns)["a"])
 
 
 def test_opening_unpacks_nothing_and_a_row_its_group_once(tmp_path, unpacked):
@@ -99,11 +94,10 @@ def test_opening_unpacks_nothing_and_a_row_its_group_once(tmp_path, unpacked):
     assert sorted(unpacked) == list(range(10))
 
 
-@pytest.mark.parametrize("rank", (0, 1, 2))
-def test_a_process_unpacks_the_groups_of_its_own_rows(tmp_path, unpacked, rank):
+def test_a_process_unpacks_the_groups_of_its_own_rows(tmp_path, unpacked):
     path = write(tmp_path / "a.parquet")
     table = check_tables(read_views(path, mmap=True))["a"]
-    own = shard_of_rank(100, rank, 3)
+    own = shard_of_rank(100, 1, 3)
     for start in range(own.start, own.stop, 5):
         table.rows(slice(start, min(start + 5, own.stop)))
         table.rows(np.arange(own.start, own.stop)[::-3])
@@ -131,24 +125,21 @@ def test_threads_unpack_every_group_once(tmp_path, unpacked):
 
 def test_a_fit_is_the_same_to_the_last_bit(tmp_path):
     paths = [write(tmp_path / f"{name}.parquet", group=7) for name in "ab"]
-    few = {"max_epochs": 2, "batch_size": 16, "hidden": (4,), "encoder_dim": 3, "n_components": 2}
-    fits = [
+    few = {"max_epochs": 1, "batch_size": 16, "hidden": (4,), "encoder_dim": 3, "n_components": 2}
+    mapped, whole = (
         hv.MultiViewEncoder(**few, device="cpu", random_state=0).fit(read_views(paths, mmap=mmap))
         for mmap in (True, False)
-    ]
-    mapped, whole = (fit.transform_view(read_views(paths)["a"], "a") for fit in fits)
-    np.testing.assert_array_equal(mapped, whole)
-    np.testing.assert_array_equal(fits[0].plan_.W, fits[1].plan_.W)
+    )
+    X = read_views(paths)["a"]
+    np.testing.assert_array_equal(mapped.transform_view(X, "a"), whole.transform_view(X, "a"))
+    np.testing.assert_array_equal(mapped.plan_.W, whole.plan_.W)
 
 
-def test_what_the_schema_tells_is_refused_when_the_file_is_opened(tmp_path):
+def test_what_the_schema_tells_is_refused_at_once_and_what_values_tell_on_access(tmp_path):
     path = write(tmp_path / "a.parquet", {"x": ["a", "b"]})
     with pytest.raises(ValueError, match=r"a\.parquet: column 'x' holds string, not numbers"):
         read_views(path, mmap=True)
-
-
-def test_what_values_tell_is_refused_when_they_are_asked_for(tmp_path):
-    path = write(tmp_path / "a.parquet", {"x": [1, 2, 3, 2**60 + 1]}, group=2)
+    write(path, {"x": [1, 2, 3, 2**60 + 1]}, group=2)
     with pytest.raises(ValueError, match="'x' holds the whole number") as whole:
         read_views(path)
     X = read_views(path, mmap=True)["a"]
@@ -194,8 +185,12 @@ def test_a_damaged_group_is_named_when_it_is_asked_for(tmp_path):
         X[50]
 
 
-def test_no_room_is_an_error_before_anything_is_read(tmp_path):
+def test_the_room_is_reserved_before_anything_is_read(tmp_path):
     path = write(tmp_path / "a.parquet")
+    X = read_views(path, mmap=True)["a"]
+    about = os.fstat(X._stream.fileno())
+    assert about.st_size == 100 * 3 * 4
+    assert about.st_blocks > 0
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
     try:
@@ -203,13 +198,6 @@ def test_no_room_is_an_error_before_anything_is_read(tmp_path):
             read_views(path, mmap=True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def test_the_room_is_reserved(tmp_path):
-    X = read_views(write(tmp_path / "a.parquet"), mmap=True)["a"]
-    about = os.fstat(X._stream.fileno())
-    assert about.st_size == 100 * 3 * 4
-    assert about.st_blocks > 0
 
 
 def test_another_process_opens_it_again_and_reads_what_it_needs(tmp_path, unpacked):
@@ -260,12 +248,10 @@ NUMERIC = {
 }
 
 
-@pytest.mark.parametrize("kind", NUMERIC)
-def test_numbers_of_any_type_become_float64_and_nulls_nan(path, kind):
-    column, expected = NUMERIC[kind]
-    got = read(path, {"a": column, "b": pa.array([1.0, 2.0, 3.0])})
+def test_numbers_of_any_type_become_float64_and_nulls_nan(path):
+    got = read(path, {kind: column for kind, (column, _) in NUMERIC.items()})
     assert got.dtype == np.float64
-    np.testing.assert_array_equal(got, np.column_stack([expected, [1, 2, 3]]))
+    np.testing.assert_array_equal(got.T, [expected for _, expected in NUMERIC.values()])
 
 
 def test_float32_is_kept_if_all_columns_are(path):
@@ -290,26 +276,23 @@ NOT_NUMERIC = {
 }
 
 
-@pytest.mark.parametrize("kind", NOT_NUMERIC)
-def test_what_is_not_a_number_is_named(path, kind):
-    column, message = NOT_NUMERIC[kind]
+@pytest.mark.parametrize(("column", "message"), NOT_NUMERIC.values(), ids=NOT_NUMERIC)
+def test_what_is_not_a_number_is_named(path, column, message):
     table = {"a": pa.array([1.0] * len(column)), "b": column}
     with pytest.raises(ValueError, match=rf"lab\.parquet: column 'b' .*{message}.*drop=\['b'\]"):
         read(path, table)
     np.testing.assert_array_equal(read(path, table, drop=["b"]), [[1.0]] * len(column))
 
 
-@pytest.mark.parametrize("columns", ({}, {"a": pa.array([], pa.float64())}))
-def test_a_table_without_columns_or_rows_is_refused(path, columns):
-    with pytest.raises(ValueError, match=r"lab\.parquet"):
-        read(path, columns)
+def test_a_table_without_columns_or_rows_is_refused(path):
+    for columns in ({}, {"a": pa.array([], pa.float64())}):
+        with pytest.raises(ValueError, match=r"lab\.parquet"):
+            read(path, columns)
 
 
-@pytest.mark.parametrize("content", (b"", b"PAR1", b"a,b\n1,2\n", "half"))
-def test_what_is_not_parquet_is_named(path, content):
-    if content == "half":
-        pq.write_table(pa.table({"a": [1.0] * 100}), path)
-        content = path.read_bytes()[:-50]
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"lab\.parquet cannot be read as a parquet file"):
-        read_views(path)
+def test_what_is_not_parquet_is_named(path):
+    pq.write_table(pa.table({"a": [1.0] * 100}), path)
+    for content in (b"", b"PAR1", b"a,b\n1,2\n", path.read_bytes()[:-50]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"lab\.parquet cannot be read as a parquet file"):
+            read_views(path)
