@@ -10,32 +10,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 from sklearn.preprocessing import OneHotEncoder
 from torch import nn
 
 from hotview import (
-    AutoencoderSpec,
-    HOTReferenceSpec,
-    LSCCASpec,
     MultiViewClassifier,
     MultiViewEncoder,
 )
 from hotview.datasets import make_views
 from hotview.estimators.fit import EnsembleFit
 from hotview.training.loop import Epoch
+from tests.estimators.small_fits import BOTH, KINDS, UNCOUPLED, may_collapse, not_comparable
 
-BOTH = pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
-SMALL = {
-    "coupling": "none",
-    "hidden": (8,),
-    "encoder_dim": 4,
-    "n_components": 3,
-    "max_epochs": 3,
-    "n_estimators": 1,
-    "device": "cpu",
-    "random_state": 0,
-}
 PLAIN = {"pseudo_labels": False, "fusion": "average"}
 DATA = make_views(24, n_views=3, n_columns=[5, 6, 4], n_classes=2, labeled=1.0, random_state=0)
 VIEWS, Y = DATA.linked, DATA.linked_target
@@ -44,7 +30,7 @@ FRAMES = {name: pd.DataFrame(X).add_prefix("c") for name, X in VIEWS.items()}
 
 def small(kind, **parameters):
     plain = PLAIN if kind is MultiViewClassifier else {}
-    return kind(**{**SMALL, **plain, **parameters})
+    return kind(**{**UNCOUPLED, "max_epochs": 3, **plain, **parameters})
 
 
 def fit(model, views=VIEWS, y=Y):
@@ -54,30 +40,10 @@ def fit(model, views=VIEWS, y=Y):
 # history
 
 
-NO_TERMS = {"epoch", "loss", "seconds", "marginal_error", "foscttm", "neighbor_agreement"}
-NO_TERMS |= {f"effective_rank_{name}" for name in VIEWS}
-
-
-@BOTH
-def test_the_history_has_a_row_per_epoch_and_becomes_a_frame(kind):
-    model = fit(small(kind, coupling="hot-reference", view_regularizer="autoencoder"))
-    history = model.history_
-    assert history["epoch"] == [1, 2, 3]
-    assert all(seconds > 0 for seconds in history["seconds"])
-    assert all(0 <= error < 1e-3 for error in history["marginal_error"])
-    frame = history.to_pandas()
-    assert frame.shape == (3, len(history.names))
-    aligned = {"classification", "view_heads", "transport", "alignment", "extension"}
-    free = {"transport", "orthogonality"}
-    parts = {"reconstruction", *(aligned if kind is MultiViewClassifier else free)}
-    assert parts == {name for name in frame.columns if name not in NO_TERMS}
-    np.testing.assert_allclose(frame[sorted(parts)].sum(axis=1), frame["loss"], rtol=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore:Rows of different views may not:UserWarning")
-@BOTH
-def test_the_effective_rank_is_that_of_the_latents_of_the_last_step(kind):
-    ranks = fit(small(kind, coupling="sw-pairwise", max_epochs=1, learning_rate=1e-12))
+@not_comparable
+def test_the_effective_rank_is_that_of_the_latents_of_the_last_step():
+    settings = {"coupling": "sw-pairwise", "max_epochs": 1, "learning_rate": 1e-12}
+    ranks = fit(small(MultiViewEncoder, **settings))
     Z = ranks.transform(VIEWS, space="common")
     for name in VIEWS:
         eigenvalues = np.linalg.eigvalsh(np.cov(Z[name].astype(float).T))
@@ -89,11 +55,12 @@ def test_the_effective_rank_is_that_of_the_latents_of_the_last_step(kind):
 # precision
 
 
-@BOTH
-@pytest.mark.parametrize("n_estimators", (1, 2))
+@pytest.mark.parametrize(
+    ("kind", "n_estimators"), ((MultiViewEncoder, 1), (MultiViewClassifier, 2))
+)
 def test_bfloat16_learns_nearly_the_same_and_is_not_used_after(kind, n_estimators):
     parameters = {"coupling": "hot-reference", "view_regularizer": "autoencoder"}
-    parameters |= {"n_estimators": n_estimators, "max_epochs": 30}
+    parameters |= {"n_estimators": n_estimators, "max_epochs": 10}
     exact = fit(small(kind, **parameters))
     rounded, again = (fit(small(kind, **parameters, precision="bfloat16")) for _ in range(2))
     assert rounded.history_["loss"] == again.history_["loss"] != exact.history_["loss"]
@@ -108,12 +75,7 @@ def test_bfloat16_learns_nearly_the_same_and_is_not_used_after(kind, n_estimator
     np.testing.assert_allclose(found, torch.cat(F, dim=1), rtol=1e-4, atol=1e-5)
 
 
-@BOTH
-def test_on_a_cpu_tf32_is_float32(kind):
-    exact, rounded = (fit(small(kind, precision=name)) for name in ("float32", "tf32"))
-    assert rounded.history_["loss"] == exact.history_["loss"]
-
-
+@may_collapse
 def test_encoders_of_ones_own_are_rounded_too():
     own = {"view_0": nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.LayerNorm(6))}
     parameters = {"coupling": "hot-reference", "encoders": own}
@@ -129,8 +91,7 @@ def test_encoders_of_ones_own_are_rounded_too():
 # callbacks, progress, Ctrl-C
 
 
-@BOTH
-def test_callbacks_are_told_and_can_stop(kind):
+def test_callbacks_are_told_and_can_stop():
     seen, weights = [], []
 
     def look(epoch):
@@ -138,47 +99,42 @@ def test_callbacks_are_told_and_can_stop(kind):
         seen.append((epoch.number, dict(epoch.row)))
         weights.append(epoch.network.maps[0].weight.detach().clone())
         epoch.row.clear()  # a copy: the history stays
+        assert epoch.network.training
+        epoch.network.eval()  # which does not last
         epoch.stop = epoch.number == 2
 
     def count(epoch):
         seen.append(epoch.number)
 
-    model = fit(small(kind, coupling="sw-reference", callbacks=(look, count), max_epochs=9))
+    settings = {"coupling": "sw-reference", "callbacks": (look, count), "max_epochs": 9}
+    model = fit(small(MultiViewClassifier, **settings))
     assert len(model.history_) == 2
     assert seen == [(1, model.history_[0]), 1, (2, model.history_[1]), 2]
     torch.testing.assert_close(weights[-1], model.network_.maps[0].weight)
     assert not torch.equal(weights[0], weights[1])
 
-
-@BOTH
-def test_an_error_in_a_callback_is_the_users(kind):
     def fail(epoch):
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        fit(small(kind, callbacks=[fail]))
+        fit(small(MultiViewClassifier, callbacks=[fail]))
 
 
-@BOTH
-def test_progress_goes_to_stderr_when_asked(kind, capfd):
-    fit(small(kind, verbose=True))
+def test_progress_goes_to_stderr_when_asked_and_scripts_are_silent(capfd):
+    fit(small(MultiViewClassifier, verbose=True))
     out, err = capfd.readouterr()
     assert out == ""
     assert "epoch 3, step 3/3: loss" in err
+    for verbose in ("auto", False):
+        fit(small(MultiViewClassifier, verbose=verbose))
+        assert capfd.readouterr() == ("", "")
 
 
 @BOTH
-@pytest.mark.parametrize("verbose", ("auto", False))
-def test_scripts_are_silent(kind, verbose, capfd):
-    fit(small(kind, verbose=verbose))
-    assert capfd.readouterr() == ("", "")
-
-
-@BOTH
-def test_ctrl_c_leaves_a_usable_model(kind):
+def test_ctrl_c_leaves_a_usable_model(kind, press_ctrl_c):
     def interrupt(epoch):
         if epoch.number == 2:
-            signal.raise_signal(signal.SIGINT)
+            press_ctrl_c()
 
     before = signal.getsignal(signal.SIGINT)
     model = small(kind, coupling="hot-reference", max_epochs=50, callbacks=[interrupt])
@@ -188,15 +144,13 @@ def test_ctrl_c_leaves_a_usable_model(kind):
     assert signal.getsignal(signal.SIGINT) is before
     assert len(model.history_) == 2
     assert model.plan_.converged
-    assert np.isfinite(model.transform(VIEWS)["view_0"]).all()
     same = fit(small(kind, coupling="hot-reference", max_epochs=2))
     np.testing.assert_array_equal(same.transform(VIEWS)["view_1"], model.transform(VIEWS)["view_1"])
     if kind is MultiViewClassifier:
         assert set(model.predict(VIEWS)) <= {0, 1}
 
 
-@BOTH
-def test_ctrl_c_in_the_middle_of_an_epoch_stops_after_the_step(kind):
+def test_ctrl_c_in_the_middle_of_an_epoch_stops_after_the_step(press_ctrl_c):
     steps = []
 
     class Counting(nn.Linear):
@@ -204,25 +158,25 @@ def test_ctrl_c_in_the_middle_of_an_epoch_stops_after_the_step(kind):
             if self.training:
                 steps.append(len(X))
                 if len(steps) == 2:
-                    signal.raise_signal(signal.SIGINT)
+                    press_ctrl_c()
             return super().forward(X)
 
-    model = small(kind, encoders={"view_0": Counting(5, 4)}, batch_size=4)  # 6 steps an epoch
+    model = small(MultiViewEncoder, encoders={"view_0": Counting(5, 4)}, batch_size=4)
     with pytest.warns(UserWarning, match="interrupted in epoch 1"):
-        fit(model)
+        fit(model)  # of 6 steps an epoch
     assert len(steps) == 2
     assert len(model.history_) == 1
 
 
 @pytest.mark.filterwarnings("ignore:Predictions from .* not measurably better:UserWarning")
-def test_ctrl_c_while_predictors_are_fitted_leaves_a_classifier():
+def test_ctrl_c_while_predictors_are_fitted_leaves_a_classifier(press_ctrl_c):
     class Late(nn.Linear):
         def forward(self, X):
             calls.append(self.training)
             # The rows whose labels were held out are fewer than all that are encoded before.
             if True in calls and len(X) == len(y) // 2 and None not in calls:
                 calls.append(None)
-                signal.raise_signal(signal.SIGINT)
+                press_ctrl_c()
             return super().forward(X)
 
     calls, y = [], np.arange(len(VIEWS["view_0"])) % 2
@@ -238,45 +192,45 @@ def test_ctrl_c_while_predictors_are_fitted_leaves_a_classifier():
 # encoders of one's own
 
 
-def identity_encoders():
+def own_encoders():
     torch.manual_seed(0)
     return {name: nn.Linear(X.shape[1], 2 + s) for s, (name, X) in enumerate(VIEWS.items())}
 
 
-@BOTH
-@pytest.mark.parametrize("holder", (list, dict, tuple, nn.ModuleList))
-def test_encoders_of_ones_own_are_copied_and_trained(kind, holder):
-    given = identity_encoders()
+@pytest.mark.parametrize("holder", (dict, nn.ModuleList))
+def test_encoders_of_ones_own_are_copied_and_trained(holder):
+    given = own_encoders()
     encoders = given if holder is dict else holder(given.values())
     before = {name: f.weight.detach().clone() for name, f in given.items()}
-    model = fit(small(kind, encoders=encoders, view_regularizer="autoencoder"))
+    model = fit(small(MultiViewEncoder, encoders=encoders, view_regularizer="autoencoder"))
     for s, (name, module) in enumerate(given.items()):
         assert torch.equal(module.weight, before[name])
         assert module.training
         assert module.weight.grad is None
         trained = model.network_.encoders[s]
         assert trained is not module
-        assert not torch.equal(trained.weight, before[name])
         assert 0 < (trained.weight - before[name]).abs().max() < 0.01  # three steps of Adam
         assert model.transform(VIEWS)[name].shape == (24, 2 + s)
 
 
-@BOTH
-@pytest.mark.parametrize("as_list", (False, True))
-def test_views_without_an_encoder_of_ones_own_get_the_usual(kind, as_list):
+def test_views_without_an_encoder_of_ones_own_get_the_usual():
     torch.manual_seed(0)
     own = nn.Sequential(nn.Linear(6, 7), nn.Tanh())
-    encoders = [None, own, None] if as_list else {"view_1": own}
-    model = fit(small(kind, encoders=encoders, coupling="hot-reference"))
+    hidden = {"view_2": (), "view_0": (7, 5), "view_1": [3]}
+    model = fit(small(MultiViewEncoder, encoders=[None, own, None], hidden=hidden))
     Z = model.transform(VIEWS)
     assert [z.shape[1] for z in Z.values()] == [4, 7, 4]
     assert np.abs(Z["view_1"]).max() <= 1
+    widths = [
+        [layer.out_features for layer in model.network_.encoders[s] if isinstance(layer, nn.Linear)]
+        for s in (0, 2)
+    ]
+    assert widths == [[7, 5, 4], [4]]
 
 
-@BOTH
-def test_an_encoder_may_have_no_weights_and_may_behave_otherwise_in_training(kind):
+def test_an_encoder_may_have_no_weights_and_may_behave_otherwise_in_training():
     encoders = {"view_0": nn.Identity(), "view_1": nn.BatchNorm1d(6)}
-    model = fit(small(kind, encoders=encoders, view_regularizer="none"))
+    model = fit(small(MultiViewClassifier, encoders=encoders, view_regularizer="none"))
     X = VIEWS["view_0"].astype(float)
     np.testing.assert_allclose(
         model.transform(VIEWS)["view_0"], (X - X.mean(0)) / X.std(0), rtol=1e-4, atol=1e-5
@@ -285,88 +239,39 @@ def test_an_encoder_may_have_no_weights_and_may_behave_otherwise_in_training(kin
     np.testing.assert_allclose(one, model.transform(VIEWS)["view_1"][:1], rtol=1e-5)
 
 
-class Fails(nn.Module):
+class Gives(nn.Module):
+    def __init__(self, change):
+        super().__init__()
+        self.change = change
+
     def forward(self, X):
-        raise RuntimeError("no such layer")
+        return self.change(X)
 
 
-class Doubles(nn.Linear):
-    def forward(self, X):
-        return super().forward(X).double()
-
-
-class Pairs(nn.Linear):
-    def forward(self, X):
-        return super().forward(X), None
-
-
-@BOTH
 @pytest.mark.parametrize(
     ("encoders", "error", "message"),
     (
         (nn.Linear(5, 4), TypeError, r"a list or dict of torch modules.*Linear"),
         ([nn.Linear(5, 4)], ValueError, r"each of the 3 views, but it holds 1\. Write None"),
-        (
-            {"other": nn.Linear(5, 4)},
-            ValueError,
-            r"among \['view_0', 'view_1', 'view_2'\].*'other'",
-        ),
-        ({"view_1": torch.relu}, TypeError, "encoder of view 'view_1' to be a torch module"),
+        ({"other": nn.Linear(5, 4)}, ValueError, r"among \['view_0', 'view_1', 'vi.*'other'"),
         ({"view_1": nn.Linear}, TypeError, "encoder of view 'view_1' to be a torch module.*type"),
-        (
-            {"view_1": nn.Linear(5, 4)},
-            ValueError,
-            r"'view_1' .* \(2, 6\).*it failed.*cannot be mul",
-        ),
-        ({"view_1": Fails()}, ValueError, "'view_1'.*it failed: RuntimeError: no such layer"),
+        ({"view_1": nn.Linear(5, 4)}, ValueError, r"'view_1' .* \(2, 6\).*failed.*cannot be mul"),
         ({"view_1": nn.Unflatten(1, (2, 3))}, ValueError, r"'view_1'.*shape \(2, 2, 3\).*Flatten"),
-        (
-            {"view_1": nn.Flatten(0)},
-            ValueError,
-            r"'view_1'.*it gave torch.float32 of shape \(12,\)",
-        ),
-        ({"view_1": Pairs(6, 2)}, ValueError, "'view_1'.*it gave tuple"),
-        ({"view_1": Doubles(6, 2)}, ValueError, "'view_1'.*it gave torch.float64.*make it float32"),
-        ({"view_1": nn.Linear(6, 2).double()}, ValueError, "'view_1'.*it failed.*Double"),
+        ({"view_1": nn.Flatten(0)}, ValueError, r"'view_1'.*gave torch.float32 of shape \(12,\)"),
+        ({"view_1": Gives(lambda X: (X, None))}, ValueError, "'view_1'.*it gave tuple"),
+        ({"view_1": Gives(torch.Tensor.double)}, ValueError, "'view_1'.*float64.*make it float32"),
     ),
 )
-def test_encoders_that_cannot_be_used(kind, encoders, error, message):
+def test_encoders_that_cannot_be_used(encoders, error, message):
     with pytest.raises(error, match=message):
-        fit(small(kind, encoders=encoders))
-
-
-@BOTH
-def test_an_encoder_that_makes_no_features(kind):
-    with pytest.warns(UserWarning, match="zero-element"):
-        module = nn.Linear(6, 0)
-    with pytest.raises(ValueError, match=r"'view_1'.*shape \(2, 0\)"):
-        fit(small(kind, encoders={"view_1": module}))
-
-
-@BOTH
-def test_hidden_layers_by_view(kind):
-    hidden = {"view_2": (), "view_0": (7, 5), "view_1": [3]}
-    network = fit(small(kind, hidden=hidden)).network_
-    widths = [
-        [layer.out_features for layer in encoder if isinstance(layer, nn.Linear)]
-        for encoder in network.encoders
-    ]
-    assert widths == [[7, 5, 4], [3, 4], [4]]
-
-
-@BOTH
-@pytest.mark.parametrize("view_regularizer", ("none", "autoencoder"))
-def test_decoders_are_made_where_they_are_needed(kind, view_regularizer):
-    network = fit(small(kind, view_regularizer=view_regularizer)).network_
-    assert len(network.decoders) == (3 if view_regularizer == "autoencoder" else 0)
+        fit(small(MultiViewEncoder, encoders=encoders))
 
 
 # divergence
 
 
-@BOTH
-def test_a_loss_that_is_not_finite_is_explained(kind):
-    wild = small(kind, coupling="sw-pairwise", learning_rate=1e30, max_epochs=5)
+def test_a_loss_that_is_not_finite_is_explained():
+    wild = small(MultiViewEncoder, coupling="sw-pairwise", learning_rate=1e30, max_epochs=5)
     with pytest.raises(FloatingPointError, match=r"no longer finite in epoch 2.*learning_rate"):
         fit(wild)
 
@@ -382,157 +287,83 @@ def with_entries(view, *entries):
     return views
 
 
-class Twice(dict):
-    """A mapping that names one view twice, as readers of files can."""
-
-    def items(self):
-        return [*super().items(), *list(super().items())[:1]]
-
-
 NAN, INF = np.nan, np.inf
-BAD_VIEWS = {
-    "NaN": (
+BAD_VIEWS = (
+    (
         with_entries("view_1", (4, 2, NAN), (9, 0, NAN)),
         ValueError,
         r"'view_1'.*NaN in 2 entries, the first in row 4, column 2.*impute='mean'",
     ),
-    "infinity": (
+    (
         with_entries("view_2", (7, 1, -INF)),
         ValueError,
         r"'view_2'.*infinity in 1 entry, the first in row 7, column 1",
     ),
-    "sparse NaN": (
-        {**VIEWS, "view_0": sparse.csr_matrix(with_entries("view_0", (3, 1, NAN))["view_0"])},
-        ValueError,
-        "'view_0'.*NaN in 1 entry, the first in row 3, column 1",
-    ),
-    "no rows": ({**VIEWS, "view_0": np.zeros((0, 5))}, ValueError, "'view_0'.*at least one row"),
-    "one row": (
-        {**VIEWS, "view_0": np.vstack([VIEWS["view_0"][:1], np.full((23, 5), NAN)])},
-        ValueError,
-        "'view_0' to have at least 2 rows with values, but it has 1",
-    ),
-    "no values": (
+    (
         {**VIEWS, "view_1": np.full((24, 6), NAN)},
         ValueError,
         "'view_1' to have at least 2 rows with values, but it has 0",
     ),
-    "one view": ({"a": VIEWS["view_0"]}, ValueError, "at least 2 views, but got 1"),
-    "one view in a list": ([VIEWS["view_0"]], ValueError, "at least 2 views, but got 1"),
-    "no view": ({}, ValueError, "at least 2 views, but the collection is empty"),
-    "not a collection": (VIEWS["view_0"], TypeError, "two or more tables.*single ndarray"),
-    "a frame": (
-        FRAMES["view_0"],
-        TypeError,
-        "dict or list of two or more tables.*single DataFrame",
-    ),
-    "no columns": ({**VIEWS, "view_2": np.zeros((24, 0))}, ValueError, "'view_2'.*one column"),
-    "1-D": ({**VIEWS, "view_2": np.zeros(24)}, ValueError, "'view_2' to be 2-D"),
-    "3-D": ({**VIEWS, "view_2": np.zeros((24, 2, 2))}, ValueError, r"'view_2' to be 2-D.*reshape"),
-    "ragged": ({**VIEWS, "view_2": [[1.0], [1.0, 2.0]]}, ValueError, "'view_2'.*rectangular"),
-    "None": ({**VIEWS, "view_2": None}, TypeError, "'view_2' to hold real numbers"),
-    "text": (
-        {**VIEWS, "view_1": np.full((24, 6), "a")},
-        TypeError,
-        r"'view_1' to hold real numbers, but its dtype is <U1.*astype\(float\)",
-    ),
-    "objects": ({**VIEWS, "view_1": VIEWS["view_1"].astype(object)}, TypeError, "'view_1'.*object"),
-    "text column": (
+    ({**VIEWS, "view_0": np.zeros((0, 5))}, ValueError, "'view_0'.*at least one row"),
+    ({**VIEWS, "view_0": 1e300 * VIEWS["view_0"].astype(float)}, ValueError, "'view_0'.*too large"),
+    ({"a": VIEWS["view_0"]}, ValueError, "at least 2 views, but got 1"),
+    (FRAMES["view_0"], TypeError, "dict or list of two or more tables.*single DataF"),
+    (
         {**FRAMES, "view_1": FRAMES["view_1"].assign(city=[f"city {i}" for i in range(24)])},
         ValueError,
         r"view 'view_1': expected text columns to be categorical.*X\.drop\(columns=\['city'\]\)",
     ),
-    "polars text column": (
-        {
-            **FRAMES,
-            "view_1": pl.DataFrame({"age": [1.0] * 24, "city": list(map(chr, range(65, 89)))}),
-        },
-        ValueError,
-        r"view 'view_1': expected text columns to be categorical.*X\.drop\(\['city'\]\)",
-    ),
-    "complex": ({**VIEWS, "view_0": VIEWS["view_0"] + 1j}, TypeError, "'view_0'.*complex"),
-    "masked": (
-        {**VIEWS, "view_0": np.ma.masked_less(VIEWS["view_0"], 0)},
-        TypeError,
-        "'view_0'.*masked array",
-    ),
-    "huge": (
-        {**VIEWS, "view_0": np.where(VIEWS["view_0"] > 0, 1e300, -1e300)},
-        ValueError,
-        "'view_0'.*too large",
-    ),
-    "name twice": (Twice(VIEWS), ValueError, r"\['view_0'\] occur more than once"),
-    "name not text": ({0: VIEWS["view_0"], 1: VIEWS["view_1"]}, TypeError, "name.*0 .int"),
-}
+)
 
 
-@BOTH
-@pytest.mark.parametrize("case", BAD_VIEWS)
-def test_bad_views(kind, case):
-    views, error, message = BAD_VIEWS[case]
-    model = small(kind)
-    with pytest.raises(error, match=message):
-        fit(model, views)
-    assert not hasattr(model, "network_")
+@pytest.mark.parametrize(("views", "error", "message"), BAD_VIEWS)
+def test_bad_views(views, error, message):
+    for kind in KINDS:
+        model = small(kind)
+        with pytest.raises(error, match=message):
+            fit(model, views)
+        assert not hasattr(model, "network_")
 
 
 def test_one_row():
     views = {name: X[:1] for name, X in VIEWS.items()}
+    too_few = r"'view_0' to have at least 2 rows with values.*has 1"
     for paired in (False, True):
-        with pytest.raises(
-            ValueError, match=r"'view_0' to have at least 2 rows with values.*has 1"
-        ):
+        with pytest.raises(ValueError, match=too_few):
             small(MultiViewEncoder).fit(views, paired=paired)
     with pytest.raises(ValueError, match="two classes, but all are of one class"):
         small(MultiViewClassifier).fit(views, Y[:1])
-    with pytest.raises(ValueError, match=r"'view_0' to have at least 2 rows with values.*has 1"):
-        small(MultiViewClassifier).fit(
-            views, [0], unaligned={"view_1": VIEWS["view_1"]}, unaligned_y={"view_1": Y}
-        )
+    more = {"unaligned": {"view_1": VIEWS["view_1"]}, "unaligned_y": {"view_1": Y}}
+    with pytest.raises(ValueError, match=too_few):
+        small(MultiViewClassifier).fit(views, [0], **more)
 
 
 @BOTH
-def test_unequal_numbers_of_linked_rows(kind):
-    views = {**VIEWS, "view_1": VIEWS["view_1"][:20]}
-    message = r"numbers of rows differ \('view_0': 24, 'view_1': 20, 'view_2': 24\)"
+def test_linked_rows_that_do_not_fit_each_other(kind):
+    def refused(message, views, y=Y):
+        linked = {"y": y} if kind is MultiViewClassifier else {"paired": True}
+        with pytest.raises(ValueError, match=message):
+            small(kind).fit(views, **linked)
+
+    short = {**VIEWS, "view_1": VIEWS["view_1"][:20]}
+    refused(r"numbers of rows differ \('view_0': 24, 'view_1': 20, 'view_2': 24\)", short)
     if kind is MultiViewClassifier:
-        with pytest.raises(ValueError, match=message):
-            small(kind).fit(views, Y)
-        with pytest.raises(ValueError, match="one label for each of the 24 rows, but it holds 20"):
-            small(kind).fit(VIEWS, Y[:20])
-    else:
-        with pytest.raises(ValueError, match=message):
-            small(kind).fit(views, paired=True)
+        refused("one label for each of the 24 rows, but it holds 20", VIEWS, Y[:20])
+    absent = {name: X.copy() for name, X in VIEWS.items()}
+    for X in absent.values():
+        X[[6, 11]] = NAN
+    refused("2 are NaN throughout all of them, the first being row 6", absent)
 
 
-@BOTH
-@pytest.mark.parametrize("method", ("mean", "median"))
-def test_gaps_can_be_filled(kind, method):
-    views = with_entries("view_1", (4, 2, NAN), (9, 0, NAN))
-    filled = {name: X.copy() for name, X in views.items()}
-    for row, column in ((4, 2), (9, 0)):
-        statistic = {"mean": np.nanmean, "median": np.nanmedian}[method]
-        filled["view_1"][row, column] = statistic(views["view_1"][:, column])
-    model = fit(small(kind, impute=method, preprocessing="none"), views)
-    expected = fit(small(kind, preprocessing="none"), filled)
-    np.testing.assert_allclose(model.history_["loss"], expected.history_["loss"], rtol=1e-5)
-    with pytest.raises(ValueError, match="infinity"):
-        fit(small(kind, impute=method), with_entries("view_1", (4, 2, INF)))
-    empty = with_entries("view_1", *((row, 2, NAN) for row in range(24)))
-    with pytest.raises(ValueError, match=r"'view_1'.*column 2 is NaN in all rows.*Drop the column"):
-        fit(small(kind, impute=method), empty)
-
-
-@BOTH
-def test_indicators_are_columns_of_zeros_and_ones(kind):
+def test_indicators_are_columns_of_zeros_and_ones():
     views = with_entries("view_1", (4, 2, NAN), (9, 0, NAN), (11, 2, NAN))
     X = views["view_1"]
     marks = np.isnan(X[:, [0, 2]])
     filled = np.where(np.isnan(X), np.nanmedian(X, axis=0), X)
     given = {"impute": {"view_1": "median+indicator"}, "preprocessing": "none"}
-    model = fit(small(kind, **given), views)
+    model = fit(small(MultiViewClassifier, **given), views)
     columns = {**views, "view_1": np.hstack([filled, marks])}
-    expected = fit(small(kind, preprocessing="none"), columns)
+    expected = fit(small(MultiViewClassifier, preprocessing="none"), columns)
     np.testing.assert_allclose(model.history_["loss"], expected.history_["loss"], rtol=1e-5)
     assert model.impute == {"view_1": "median+indicator"} == given["impute"]
     assert model.n_features_per_view_["view_1"] == X.shape[1]
@@ -543,60 +374,34 @@ def test_indicators_are_columns_of_zeros_and_ones(kind):
     np.testing.assert_allclose(Z, expected.transform(columns)["view_1"], rtol=1e-4, atol=1e-5)
 
 
-@BOTH
-def test_only_views_that_are_named_may_have_gaps(kind):
+def test_only_views_that_are_named_may_have_gaps():
     views = with_entries("view_1", (4, 2, NAN), (9, 0, NAN))
     with pytest.raises(ValueError, match=r"'view_1'.*NaN in 2.*impute=\{'view_1': 'mean'\}"):
-        fit(small(kind, impute={"view_0": "mean", "view_1": None}), views)
-    model = fit(small(kind, impute={"view_1": "mean"}), views)
+        fit(small(MultiViewEncoder, impute={"view_0": "mean", "view_1": None}), views)
+    model = fit(small(MultiViewEncoder, impute={"view_1": "mean"}), views)
     model.impute = None  # what was fitted stays
     assert model.transform(views)["view_1"].shape == (24, 4)
     with pytest.raises(ValueError, match=r"'view_0'.*NaN in 1 entry"):
         model.transform(with_entries("view_0", (1, 1, NAN)))
 
 
-@BOTH
-def test_a_linked_row_that_no_view_has(kind):
-    views = {name: X.copy() for name, X in VIEWS.items()}
-    for X in views.values():
-        X[[6, 11]] = NAN
-    linked = {"y": Y} if kind is MultiViewClassifier else {"paired": True}
-    with pytest.raises(ValueError, match="2 are NaN throughout all of them, the first being row 6"):
-        small(kind).fit(views, **linked)
-
-
-@BOTH
-@pytest.mark.parametrize(
-    ("views", "error", "message"),
-    (
+def test_bad_views_after_fit():
+    encoder = fit(small(MultiViewEncoder), FRAMES)
+    classifier = fit(small(MultiViewClassifier), FRAMES)
+    for views, error, message in (
         ({"other": VIEWS["view_1"]}, ValueError, r"got \['other'\]"),
         (list(VIEWS.values())[:2], ValueError, "3 views, as at fit, but got 2. Write None"),
         ({"view_0": VIEWS["view_1"]}, ValueError, "'view_0' to have 5 columns.*it has 6"),
-        ({"view_0": VIEWS["view_0"].astype(str)}, TypeError, "'view_0' to hold real numbers"),
         (with_entries("view_0", (3, 3, NAN)), ValueError, "'view_0'.*NaN in 1 entry.*row 3"),
         (with_entries("view_0", (3, 3, INF)), ValueError, "'view_0'.*infinity"),
         (VIEWS["view_0"], TypeError, "dict or list of tables"),
         ({}, ValueError, "at least one of the views"),
-        (
-            {"view_0": FRAMES["view_0"].rename(columns={"c3": "age"})},
-            ValueError,
-            r"'view_0' to have the columns of fit.*no column 'c3'\. There are: 'c0', 'c1', 'c2'",
-        ),
-        (
-            {"view_0": FRAMES["view_0"].assign(c1="high")},
-            ValueError,
-            "view 'view_0': expected numbers in column 'c1', as at fit, but got 'high' in row 1",
-        ),
-    ),
-    ids=range(10),
-)
-def test_bad_views_after_fit(kind, views, error, message):
-    model = fit(small(kind), FRAMES)
-    with pytest.raises(error, match=message):
-        model.transform(views)
-    if kind is MultiViewClassifier:
-        with pytest.raises(error, match=message):
-            model.predict(views)
+        ({"view_0": FRAMES["view_0"].rename(columns={"c3": "age"})}, ValueError, "no column 'c3'"),
+        ({"view_0": FRAMES["view_0"].assign(c1="high")}, ValueError, "'c1', as at fit.*'high' in"),
+    ):
+        for method in (encoder.transform, classifier.transform, classifier.predict):
+            with pytest.raises(error, match=message):
+                method(views)
 
 
 def test_bad_unaligned_rows():
@@ -604,129 +409,23 @@ def test_bad_unaligned_rows():
     for unaligned, error, message in (
         ({"other": VIEWS["view_0"]}, ValueError, "'other'"),
         ({"view_0": VIEWS["view_0"][:, :3]}, ValueError, "'view_0' to have 5 columns"),
-        ({"view_0": FRAMES["view_0"].add_prefix("d")}, ValueError, "no column 'c0', 'c1'"),
         (with_entries("view_1", (3, 0, NAN)), ValueError, "'view_1'.*NaN in 1 entry.*row 3"),
         ({"view_0": None}, ValueError, "all are absent"),
-        (VIEWS["view_0"], TypeError, "dict or list of tables"),
     ):
         with pytest.raises(error, match=message):
             model.fit(FRAMES, Y, unaligned=unaligned)
 
 
 @pytest.mark.parametrize(
-    ("y", "error", "message"),
+    ("y", "message"),
     (
-        (None, ValueError, "y to hold a label for every row, but it is None.*MultiViewEncoder"),
-        (np.zeros(24), ValueError, r"at least two classes, but all are of one class, 0\.0"),
-        (["only"] * 24, ValueError, "all are of one class, 'only'"),
-        (np.full(24, -1), ValueError, "no row has a label"),
-        (np.full(24, NAN), ValueError, "no row has a label"),
-        (Y + 0.25, ValueError, r"fractions such as 0\.25\. Regression is not offered"),
-        (np.where(Y == 0, INF, 1.0), ValueError, "infinity"),
-        (np.where(Y == 0, -1, 1), ValueError, "only -1 and 1.*unlabeled_marker"),
-        (Y[:, None], ValueError, r"1-D.*\(24, 1\)"),
-        (Y + 1j, ValueError, "complex"),
-        (["a", "b"] * 11 + [None, 2], ValueError, "mixes text with 2"),
-        (pd.date_range("2020", periods=24), ValueError, "numbers or text.*dtype is datetime"),
+        (None, "y to hold a label for every row, but it is None.*MultiViewEncoder"),
+        (Y + 0.25, r"fractions such as 0\.25\. Regression is not offered"),
     ),
-    ids=range(12),
 )
-def test_bad_labels(y, error, message):
-    with pytest.raises(error, match=message):
-        small(MultiViewClassifier).fit(VIEWS, y)
-
-
-def coupled(**settings):
-    return {"coupling": HOTReferenceSpec(**settings)}
-
-
-def regularized(weight):
-    return {"view_regularizer": AutoencoderSpec(weight)}
-
-
-BAD_PARAMETERS = {
-    "unknown coupling": (
-        {"coupling": "hot-referense"},
-        r"coupling to be one of 'none', 'lscca', 'dgcca', 'sw-pairwise', 'sw-reference', "
-        r"'hot-pairwise', 'hot-reference'.*Did you mean 'hot-reference'\?",
-    ),
-    "no coupling": ({"coupling": None}, "coupling.*Did you mean 'none'"),
-    "unknown regularizer": ({"view_regularizer": "autoencode"}, "Did you mean 'autoencoder'"),
-    "coupling as regularizer": ({"view_regularizer": LSCCASpec()}, "view_regularizer to be one of"),
-    "unknown projections": (coupled(projections="random"), "'orthogonal', 'iid', 'qmc'"),
-    "unknown reduction": (coupled(reduction="total"), "'mean', 'sum'"),
-    "unknown initialization": ({"initialization": "zero"}, "'pca', 'random'"),
-    "unknown impute": ({"impute": "medain"}, "impute to be one of 'mean'.*Did you mean 'median'"),
-    "unknown impute of a view": ({"impute": {"view_1": "mode"}}, r"impute\['view_1'\] to be one"),
-    "impute of an unknown view": (
-        {"impute": {"view1": "mean"}},
-        r"impute to name views among.*names \['view1'\]\. Did you mean 'view_1'\?",
-    ),
-    "unknown preprocessing": ({"preprocessing": "no"}, "preprocessing to be one of.*'no'"),
-    "unknown verbose": ({"verbose": "loud"}, "verbose to be True, False or 'auto'"),
-    "coupling weight": (coupled(weight=-0.1), "coupling__weight.*at least 0.*-0.1"),
-    "no coupling weight": (coupled(weight=None), "coupling__weight.*at least 0.*None"),
-    "regularizer weight": (regularized(-1), "view_regularizer__weight.*at least 0"),
-    "orthogonality_weight": (coupled(orthogonality_weight=NAN), "orthogonality_weight.*finite"),
-    "infinite weight": (regularized(INF), "view_regularizer__weight.*finite"),
-    "text as weight": (regularized("1"), "view_regularizer__weight"),
-    "reg": (coupled(reg=0.0), "coupling__reg to be a positive"),
-    "learning_rate": ({"learning_rate": 0}, "learning_rate to be a positive"),
-    "cost_decay": (coupled(cost_decay=1.0), "coupling__cost_decay below 1"),
-    "cost_decay too large": (coupled(cost_decay=2.0), "cost_decay to be a share"),
-    "n_components": ({"n_components": 0}, "n_components to be a whole number of at least 1"),
-    "encoder_dim": ({"encoder_dim": 2.5}, "encoder_dim to be a whole number"),
-    "n_references": (coupled(n_references=0), "coupling__n_references"),
-    "n_projections": (coupled(n_projections=-3), "coupling__n_projections"),
-    "n_neighbors": ({"n_neighbors": 0}, "n_neighbors"),
-    "sinkhorn_max_iter": (coupled(sinkhorn_max_iter=0), "coupling__sinkhorn_max_iter"),
-    "max_epochs": ({"max_epochs": 0}, "max_epochs"),
-    "steps_per_epoch": ({"steps_per_epoch": 0}, "steps_per_epoch"),
-    "batch_size": ({"batch_size": None}, "batch_size"),
-    "random_state": ({"random_state": "0"}, "random_state to be None, a whole number.*'0'"),
-    "negative random_state": ({"random_state": -1}, "random_state.*-1"),
-    "no such device": ({"device": "warp"}, "device.*'warp'.*Use device='cpu'"),
-    "device of nothing": ({"device": "meta"}, "device.*'meta'.*Use device='cpu'"),
-    "no device": ({"device": None}, "device.*None"),
-    "hidden": ({"hidden": 128}, r"hidden to be a tuple.*128.*hidden=\(128,\)"),
-    "hidden of no units": ({"hidden": (8, 0)}, r"hidden.*at least 1.*\(8, 0\)"),
-    "hidden as text": ({"hidden": "8"}, "hidden to be a tuple"),
-    "hidden of some views": ({"hidden": {"view_0": (8,)}}, r"lacks \['view_1', 'view_2'\]"),
-    "hidden of no view": ({"hidden": {"x": (8,)}}, r"hidden to name views.*\['x'\]"),
-}
-
-
-@BOTH
-@pytest.mark.parametrize("case", BAD_PARAMETERS)
-def test_bad_parameters(kind, case):
-    parameters, message = BAD_PARAMETERS[case]
+def test_bad_labels(y, message):
     with pytest.raises(ValueError, match=message):
-        fit(small(kind, **parameters))
-
-
-@BOTH
-@pytest.mark.parametrize("callbacks", (print, [3], "print", {"a": print}))
-def test_bad_callbacks(kind, callbacks):
-    with pytest.raises(TypeError, match=r"callbacks to be a list of functions.*\[function\]"):
-        fit(small(kind, callbacks=callbacks))
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device here")
-@BOTH
-@pytest.mark.parametrize("device", ("cuda", "cuda:1", torch.device("cuda"), 0))
-def test_devices_that_are_not_here(kind, device):
-    with pytest.raises(ValueError, match=r"a device that torch can use here.*Use device='cpu'"):
-        fit(small(kind, device=device))
-    assert fit(small(kind, device="auto")).network_.maps[0].weight.device.type == "cpu"
-
-
-@BOTH
-def test_a_batch_larger_than_the_data_shrinks(kind):
-    model = fit(small(kind, coupling="hot-reference", batch_size=10_000))
-    assert model.batch_size_ == 24
-    assert model.references_.shape == (1, 24, 3)
-    same = fit(small(kind, coupling="hot-reference", batch_size=24))
-    assert same.history_["loss"] == model.history_["loss"]
+        small(MultiViewClassifier).fit(VIEWS, y)
 
 
 @BOTH
@@ -766,7 +465,7 @@ def reached(present, labeled):
 
 @pytest.mark.filterwarnings("ignore:Views have labels of fewer classes:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* classes have no linked row with a label:UserWarning")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     present=st.lists(st.integers(1, 7), min_size=1, max_size=4),
     labels=st.lists(st.booleans(), min_size=4, max_size=4),
@@ -799,9 +498,13 @@ def test_without_linked_rows_every_view_needs_labels():
 def test_a_label_that_the_first_member_leaves_out_is_a_label():
     present = np.eye(3, dtype=bool)[[0, 1] * 10 + [2]]  # nobody is in two views
     more = {"view_2": VIEWS["view_2"]}
-    for seed in range(20):  # the one label of view_2 is in some fold
-        model = MultiViewClassifier(**{**SMALL, "n_estimators": 3, "random_state": seed})
-        EnsembleFit(model._inputs(keep(present), Y[:21], unaligned=more)).prepare()
+    left_out = set()
+    for seed in range(6):  # the one label of view_2 is in some fold
+        model = MultiViewClassifier(**{**UNCOUPLED, "n_estimators": 3, "random_state": seed})
+        inputs = model._inputs(keep(present), Y[:21], unaligned=more)
+        EnsembleFit(inputs).prepare()
+        left_out |= {r for r, rows in enumerate(inputs.held_out) if 20 in rows}
+    assert 0 in left_out
 
 
 # data frames with text
@@ -829,8 +532,9 @@ def on_frames():
     return fit(small(MultiViewClassifier), {"people": PEOPLE, "scans": SCANS})
 
 
-@BOTH
-@pytest.mark.parametrize("make", (pd.DataFrame, pl.from_pandas), ids=("pandas", "polars"))
+@pytest.mark.parametrize(
+    ("kind", "make"), ((MultiViewEncoder, pl.from_pandas), (MultiViewClassifier, pd.DataFrame))
+)
 def test_a_frame_with_text_is_fitted_to_the_same_bits_as_its_encoding(kind, make):
     arrays = {"people": BY_HAND, "scans": SCANS.to_numpy()}
     expected = fit(small(kind), arrays)
@@ -866,28 +570,6 @@ def test_linked_and_unaligned_frames_have_one_encoding():
     assert alone.columns_ == model.columns_
 
 
-def test_an_encoder_takes_linked_frames():
-    model = small(MultiViewEncoder).fit(
-        {"people": OTHERS.replace({"sex": {"M": "D"}})}, linked={"people": PEOPLE, "scans": SCANS}
-    )
-    assert model.columns_["people"].columns[0].categories == ("D", "F", "M")
-
-
-def test_linked_rows_that_are_absent_from_a_view_may_be_an_array():
-    linked = {"people": np.full((24, 6), NAN), "scans": SCANS, "others": VIEWS["view_1"]}
-    model = small(MultiViewClassifier).fit(
-        linked,
-        Y,
-        unaligned={"people": OTHERS, "scans": None},
-        unaligned_y={"people": np.arange(30) % 2},
-    )
-    expected = small(MultiViewClassifier).fit(
-        linked, Y, unaligned={"people": OTHERS_BY_HAND}, unaligned_y={"people": np.arange(30) % 2}
-    )
-    P = expected.predict_proba({"people": BY_HAND})
-    np.testing.assert_array_equal(model.predict_proba({"people": PEOPLE}), P)
-
-
 def test_what_is_known_of_the_columns(on_frames):
     assert on_frames.n_features_per_view_ == {"people": 3, "scans": 5}
     people, scans = on_frames.columns_.values()
@@ -908,10 +590,6 @@ def test_predictions_do_not_depend_on_the_order_of_columns(on_frames):
     found = on_frames.transform(views)["scans"]
     pd.testing.assert_frame_equal(found, on_frames.transform({"scans": SCANS})["scans"])
     assert on_frames.transform(views)["people"].index.equals(PEOPLE.index)
-    y = pd.Series(Y, index=PEOPLE.index)
-    assert on_frames.score(views, y) == on_frames.score({"people": PEOPLE, "scans": SCANS}, y)
-    with pytest.raises(ValueError, match="row labels of view 'people' and of y differ"):
-        on_frames.score(views, y[::-1])
 
 
 def test_columns_and_values_that_the_fit_did_not_have(on_frames):
@@ -928,19 +606,11 @@ def test_columns_and_values_that_the_fit_did_not_have(on_frames):
     np.testing.assert_array_equal(found, on_frames.predict_proba({"people": unknown}))
 
 
-def test_text_at_predict_where_the_fit_had_an_array():
-    model = fit(small(MultiViewClassifier), {"people": BY_HAND, "scans": SCANS})
-    with pytest.raises(TypeError, match=r"'people' to hold.*no names at fit.*'sex', 'ward'"):
-        model.predict({"people": PEOPLE})
-
-
 def test_missing_cells_of_text(on_frames):
     gaps = PEOPLE.copy()
     gaps.loc["p3", "sex"] = None
     with pytest.raises(ValueError, match="NaN in 2 entries, the first in row 3, column 'sex = F'"):
         on_frames.predict({"people": gaps})
-    with pytest.raises(ValueError, match="NaN in 2 entries, the first in row 3, column 'sex = F'"):
-        fit(small(MultiViewClassifier), {"people": gaps, "scans": SCANS})
     by_hand = BY_HAND.copy()
     by_hand[3, :2] = NAN
     fits = [
@@ -955,17 +625,6 @@ def test_missing_cells_of_text(on_frames):
     np.testing.assert_allclose(P[3], on_frames.predict_proba({"scans": SCANS[3:4]})[0])
 
 
-def test_validation_rows_may_be_frames():
-    views = {"people": PEOPLE, "scans": SCANS}
-    other = {"people": PEOPLE[["age", "ward", "sex"]], "scans": SCANS}
-    arrays = {"people": BY_HAND, "scans": SCANS}
-    scores = [
-        small(MultiViewClassifier).fit(views, Y, validation=(X, Y)).history_["validation_score"]
-        for X in (views, other, arrays)
-    ]
-    assert scores[0] == scores[1] == scores[2]
-
-
 def test_a_fit_with_text_resumes(tmp_path):
     views = {"people": PEOPLE, "scans": SCANS}
     file = str(tmp_path / "a.checkpoint")
@@ -978,22 +637,19 @@ def test_a_fit_with_text_resumes(tmp_path):
         small(MultiViewClassifier, checkpoint=file).fit(renamed, Y, resume=True)
 
 
-@BOTH
-def test_constant_columns_are_named(kind):
+def test_constant_columns_are_named():
     views = {"people": PEOPLE.assign(sex="F"), "scans": SCANS.assign(s3=1.0), "c": VIEWS["view_1"]}
     views["c"] = np.hstack([views["c"], np.ones((24, 1))])
     with pytest.warns(UserWarning, match="'people': 'sex = F'; 'scans': 's3'; 'c': 6"):
-        fit(small(kind), views)
+        fit(small(MultiViewEncoder), views)
 
 
-@BOTH
-def test_infinite_and_empty_columns_are_named(kind):
-    scans, huge = SCANS.copy(), np.where(SCANS.s1 > 0, 1e300, -1e300)
+def test_entries_that_cannot_be_used_are_in_columns_with_names():
+    scans = SCANS.copy()
     scans.iloc[2, 4] = INF
     for changed, message in (
         (scans, "infinity in 1 entry, the first in row 2, column 's4'"),
         (SCANS.assign(s1=NAN), "column 's1' is NaN in all rows"),
-        (SCANS.assign(s1=huge), "column 's1' is too large"),
     ):
         with pytest.raises(ValueError, match=message):
-            fit(small(kind, impute="mean"), {"people": PEOPLE, "scans": changed})
+            fit(small(MultiViewEncoder, impute="mean"), {"people": PEOPLE, "scans": changed})
