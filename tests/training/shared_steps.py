@@ -1,4 +1,4 @@
-"""Fifty steps of trainings whose rows are shared out among the processes that torchrun starts.
+"""Twenty steps of trainings whose rows are shared out among the processes that torchrun starts.
 
     torchrun --nproc-per-node 2 shared_steps.py FOLDER
 
@@ -23,7 +23,7 @@ from hotview.training.ddp import DDPTrainer
 from hotview.training.loop import Schedule, train
 from hotview.training.table_scan import scan_tables
 
-N_STEPS = 50
+N_STEPS = 20
 LOOSE = make_views([50, 70, 60, 45], n_views=4, random_state=0)
 PEOPLE = make_views(60, n_views=4, labeled=0.3, random_state=1)
 SMALL = {"hidden": (16,), "encoder_dim": 6, "n_components": 4, "device": "cpu", "random_state": 5}
@@ -89,14 +89,15 @@ def linked():
 CASES = {
     "linked": linked,
     "reference": encoder(),
-    "pairwise": encoder(coupling="hot-pairwise"),
-    "manifold": encoder(view_regularizer="manifold"),
+    "pairwise, manifold": encoder(coupling="hot-pairwise", view_regularizer="manifold"),
     "uncoupled": encoder(coupling="none"),
     "few rows": few_rows,
-    "soft_labels": classifier(),
     "soft_labels, decoded": classifier(view_regularizer="autoencoder"),
-    "labels": classifier(pseudo_labels=False, class_weight="balanced"),
-    "sums": classifier(pseudo_labels=False, coupling=hv.HOTReferenceSpec(reduction="sum")),
+    "labels, sums": classifier(
+        pseudo_labels=False,
+        class_weight="balanced",
+        coupling=hv.HOTReferenceSpec(reduction="sum"),
+    ),
 }
 
 
@@ -139,14 +140,9 @@ def refuse(group=None):
     """What is said of an entry that only the last process sees."""
     X = np.ones((9, 2))
     X[8, 1] = np.inf
+    how = {"preprocessing": "standardize", "impute": None, "process_group": group}
     try:
-        scan_tables(
-            "x",
-            [check_tables([X])["view_0"]],
-            preprocessing="standardize",
-            impute=None,
-            process_group=group,
-        )
+        scan_tables("x", [check_tables([X])["view_0"]], **how)
     except ValueError as error:
         return str(error)
 
@@ -195,7 +191,6 @@ def main(folder):
     wrong = {name: torch.zeros(()) for name in ("e", "f")}
     shared = group.broadcast(mixed if group.is_rank_zero else wrong)
     told = {
-        "rank": group.rank,
         "present": [None if rows is None else rows.tolist() for rows in present],
         "refused": refuse(group),
         "steps": stop_in_one(group),

@@ -17,6 +17,7 @@ import hotview as hv
 from hotview.training.distributed import agree_on_token, under_torchrun
 
 SCRIPT = Path(__file__).parent / "shared_fits.py"
+PARQUET = Path(__file__).parent / "parquet_fits.py"
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +36,6 @@ def folder(tmp_path_factory, script, started):
     assert job.returncode == 0, err
     assert out + err == ""  # nobody says hello
     return folder
-
-
-def models(folder, name):
-    return [hv.load(folder / f"{name}-{rank}.hotview") for rank in (0, 1)]
 
 
 def weights(model):
@@ -72,69 +69,49 @@ def test_all_processes_end_with_the_same(folder, name):
     assert list(first.history_) == list(second.history_)  # seconds and all
 
 
+def models(folder, name):
+    return [hv.load(folder / f"{name}-{rank}.hotview") for rank in (0, 1)]
+
+
+def told_by(folder):
+    return [json.loads((folder / f"told-{rank}.json").read_text()) for rank in (0, 1)]
+
+
 def test_the_first_process_scores_and_calls_back_for_all(folder, script):
     seen = []
     expected = script["fit_watched"](seen)
     assert seen == [1, 2, 3]
-    for rank, found in enumerate(models(folder, "watched")):
+    assert [told["seen"] for told in told_by(folder)] == [[1, 2, 3], []]
+    for found in models(folder, "watched"):
         assert_alike(found, expected)
         assert len(found.history_) == 3
         scores = [[row["validation_score"] for row in one.history_] for one in (found, expected)]
         assert scores[0] == scores[1]
-        told = json.loads((folder / f"told-{rank}.json").read_text())
-        assert told["seen"] == ([1, 2, 3] if rank == 0 else [])
 
 
-def test_what_began_in_two_processes_goes_on_in_one(folder, script):
-    checkpoint = str(folder / "began-in-two.checkpoint")
+def test_what_began_in_two_processes_goes_on_in_one_and_the_other_way_round(folder, script):
+    checkpoint, expected = str(folder / "began-in-two.checkpoint"), script["fit_encoder"](8)
     found = script["fit_encoder"](8, checkpoint=checkpoint, resume=True)
     assert len(found.history_) == 8
-    assert_alike(found, script["fit_encoder"](8))
+    for model in (found, *models(folder, "resumed")):
+        assert_alike(model, expected)
 
 
-def test_what_began_in_one_process_goes_on_in_two(folder, script):
-    expected = script["fit_encoder"](8)
-    for found in models(folder, "resumed"):
-        assert_alike(found, expected)
+def test_what_cannot_start_other_processes_says_why(script, monkeypatch):
+    def refused(kind, message):
+        with pytest.raises(kind, match=message):
+            script["fit_encoder"](1, devices=2)
 
-
-def test_processes_are_started_once(folder):
-    for rank in (0, 1):
-        told = json.loads((folder / f"told-{rank}.json").read_text())
-        assert "Expected devices=2, as in the first fit" in told["refused"]
-
-
-def test_a_generator_moves_on_in_all_processes_alike(folder):
-    told = [json.loads((folder / f"told-{rank}.json").read_text()) for rank in (0, 1)]
-    expected = np.random.default_rng(0)
-    expected.integers(2**63)  # the one draw of a fit
-    assert [one["generator"] for one in told] == [expected.integers(1000)] * 2
-    assert told[0]["loss"] == told[1]["loss"]
-
-
-def test_this_process_was_not_started_by_torchrun():
     assert not under_torchrun()
-
-
-def test_without_fabric_the_error_says_what_to_install(script, monkeypatch):
-    monkeypatch.setitem(sys.modules, "lightning_fabric", None)
-    with pytest.raises(ImportError, match=r'pip install "hotview\[distributed\]"'):
-        script["fit_encoder"](1, devices=2)
-
-
-def test_a_prompt_cannot_be_run_again(script, monkeypatch):
-    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)  # xdist's has none
-    with pytest.raises(RuntimeError, match="Expected a script"):
-        script["fit_encoder"](1, devices=2)
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", "<stdin>", raising=False)
-    with pytest.raises(RuntimeError, match="Expected a script"):
-        script["fit_encoder"](1, devices=2)
-
-
-def test_a_worker_of_a_search_is_not_the_script(script, monkeypatch):
+    main = sys.modules["__main__"]  # a prompt cannot be run again
+    monkeypatch.delattr(main, "__file__", raising=False)  # xdist's has none
+    refused(RuntimeError, "Expected a script")
+    monkeypatch.setattr(main, "__file__", "<stdin>", raising=False)
+    refused(RuntimeError, "Expected a script")
     monkeypatch.setattr(multiprocessing.current_process(), "name", "LokyProcess-1")
-    with pytest.raises(RuntimeError, match=r"this is LokyProcess-1, a worker of it\. Use n_jobs=1"):
-        script["fit_encoder"](1, devices=2)
+    refused(RuntimeError, r"this is LokyProcess-1, a worker of it\. Use n_jobs=1")
+    monkeypatch.setitem(sys.modules, "lightning_fabric", None)
+    refused(ImportError, r'pip install "hotview\[distributed\]"')
 
 
 LONG = """
@@ -168,11 +145,15 @@ def test_a_script_says_which_process_was_killed(tmp_path, started):
 
 
 def test_what_processes_drew_for_themselves_is_refused_in_all_of_them(folder, script):
-    for rank in (0, 1):
-        told = json.loads((folder / f"told-{rank}.json").read_text())
+    told, expected = told_by(folder), np.random.default_rng(0)
+    for one in told:
         for name in script["LOOSE"]:
-            assert f"rows of view {name!r}" in told["data"]
-        assert "rank 1 has other parameter max_epochs than rank 0" in told["length"]
+            assert f"rows of view {name!r}" in one["data"]
+        assert "rank 1 has other parameter max_epochs than rank 0" in one["length"]
+        assert "Expected devices=2, as in the first fit" in one["refused"]
+    expected.integers(2**63)  # the one draw of a fit moves on a generator in all processes
+    assert [one["generator"] for one in told] == [expected.integers(1000)] * 2
+    assert told[0]["loss"] == told[1]["loss"]
 
 
 def meet(store, size):
@@ -196,3 +177,27 @@ def test_whoever_was_left_behind_by_others_does_not_count():
     with pytest.raises(TimeoutError, match="some did not"):
         agree_on_token(store, 0, 2, 0.1)  # and finds what it has left behind
     assert len(set(meet(store, 2))) == 1
+
+
+@pytest.mark.slow
+def test_of_a_parquet_file_two_processes_unpack_a_half_each(tmp_path, started):
+    script = runpy.run_path(str(PARQUET))
+    script["write"](tmp_path)
+    with started(PARQUET, tmp_path) as job:
+        _, err = job.communicate(timeout=300)
+    assert job.returncode == 0, err
+    first, second = (json.loads((tmp_path / f"asked-{rank}.json").read_text()) for rank in (0, 1))
+    for name, X in script["VIEWS"].items():
+        n = len(X) // script["GROUP"]
+        # Three rows are absent, so that the middle of those that are there is in the next group;
+        # and by the first rows they see that they have the same.
+        assert sorted(first[name]) == list(range(n // 2 + 1))
+        assert sorted({*second[name]} - {0}) == list(range(n // 2, n))
+    first, second = models(tmp_path, "model")
+    torch.testing.assert_close(weights(first), weights(second), rtol=0, atol=0)
+    expected, asked = script["fit"](tmp_path)
+    torch.testing.assert_close(weights(first), weights(expected), rtol=1e-3, atol=2e-4)
+    np.testing.assert_allclose(first.plan_.W, expected.plan_.W, atol=1e-4)
+    np.testing.assert_allclose(first.plan_.null.C, expected.plan_.null.C, rtol=1e-4)
+    for name, X in script["VIEWS"].items():
+        assert sorted(asked[name]) == list(range(len(X) // script["GROUP"]))

@@ -1,20 +1,15 @@
-import json
-import runpy
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from scipy import sparse
 
-import hotview as hv
 from hotview._validation import ViewTable
 from hotview.training.column_scaler import ColumnScaler
 from hotview.training.rows import ViewRows
 
 CPU = torch.device("cpu")
-PARQUET = Path(__file__).parent / "parquet_fits.py"
 AS_THEY_ARE = ColumnScaler(np.zeros(2), np.ones(2), None)
 
 
@@ -111,46 +106,3 @@ def test_an_accelerator_does_not_keep_rows_that_are_taken_once():
     rows = ViewRows([ViewTable(X)], AS_THEY_ARE, torch.device("cuda"), once=True)
     assert rows.ready is None
     np.testing.assert_array_equal(rows.part(1, 4).cpu(), X[1:4])
-
-
-@pytest.fixture(scope="module")
-def parquet_script():
-    return runpy.run_path(str(PARQUET))
-
-
-@pytest.fixture(scope="module")
-def parquet_fits(tmp_path_factory, parquet_script, started):
-    """What two processes left behind that have read parquet files."""
-    folder = tmp_path_factory.mktemp("parquet")
-    parquet_script["write"](folder)
-    with started(PARQUET, folder) as job:
-        _, err = job.communicate(timeout=300)
-    assert job.returncode == 0, err
-    return folder
-
-
-def weights(model):
-    return torch.cat([p.detach().reshape(-1) for f in model.networks_ for p in f.parameters()])
-
-
-def test_of_a_parquet_file_two_processes_unpack_a_half_each(parquet_fits, parquet_script):
-    first, second = (
-        json.loads((parquet_fits / f"asked-{rank}.json").read_text()) for rank in (0, 1)
-    )
-    for name, X in parquet_script["VIEWS"].items():
-        n = len(X) // parquet_script["GROUP"]
-        # Three rows are absent, so that the middle of those that are there is in the next group;
-        # and by the first rows they see that they have the same.
-        assert sorted(first[name]) == list(range(n // 2 + 1))
-        assert sorted({*second[name]} - {0}) == list(range(n // 2, n))
-
-
-def test_two_processes_find_in_parquet_files_what_one_finds(parquet_fits, parquet_script):
-    first, second = (hv.load(parquet_fits / f"model-{rank}.hotview") for rank in (0, 1))
-    torch.testing.assert_close(weights(first), weights(second), rtol=0, atol=0)
-    expected, asked = parquet_script["fit"](parquet_fits)
-    torch.testing.assert_close(weights(first), weights(expected), rtol=1e-3, atol=2e-4)
-    np.testing.assert_allclose(first.plan_.W, expected.plan_.W, atol=1e-4)
-    np.testing.assert_allclose(first.plan_.null.C, expected.plan_.null.C, rtol=1e-4)
-    for name, X in parquet_script["VIEWS"].items():
-        assert sorted(asked[name]) == list(range(len(X) // parquet_script["GROUP"]))
