@@ -35,6 +35,16 @@ def hotview(monkeypatch, capsys):
     return run
 
 
+def run_quietly(*arguments):
+    """Run a command for a fixture of many tests."""
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        patch.setattr(sys, "argv", ["hotview", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+    assert end.value.code in (0, None)
+
+
 def write_views(folder, ids, rows, words):
     """Tables of two views and a matrix, with a column of text in the first."""
     folder.mkdir()
@@ -79,14 +89,8 @@ def new_files(study):
 @pytest.fixture(scope="session")
 def model(study, files):
     """A model of these files."""
-    path = study / "model.hotview"
-    patch = pytest.MonkeyPatch()
-    patch.setattr(sys, "argv", ["hotview", "fit", *map(str, files), "-o", str(path), *QUICK])
-    with pytest.raises(SystemExit) as end:
-        main()
-    patch.undo()
-    assert end.value.code in (0, None)
-    return path
+    run_quietly("fit", *files, "-o", study / "model.hotview", *QUICK)
+    return study / "model.hotview"
 
 
 def paste(message, flag, which=0):
@@ -119,24 +123,14 @@ def numbers(n, seed=0):
 def messy_model(tmp_path_factory):
     """A model of two tables as people write them: ids with zeros, thousands, units and dates."""
     folder = tmp_path_factory.mktemp("messy")
-    rng, patch = np.random.default_rng(0), pytest.MonkeyPatch()
-    patch.chdir(folder)
-    prices, states = rng.integers(1, 9999, 40), np.arange(40) % 2
+    rng, states = np.random.default_rng(0), np.arange(40) % 2
     lines = ["id\tprice\tdose\tseen\ty"]
-    for i, (price, state) in enumerate(zip(prices, states, strict=True)):
+    for i, price in enumerate(rng.integers(1, 9999, 40)):
         seen = f"{1 + i % 12:02}/{1 + i % 28:02}/2024"
-        lines.append(f"{i:03}\t{price:,}\t{4 * state + i % 7} mg\t{seen}\t{'uv'[state]}")
+        lines.append(f"{i:03}\t{price:,}\t{4 * states[i] + i % 7} mg\t{seen}\t{'uv'[states[i]]}")
     (folder / "lab.tsv").write_text("\n".join(lines) + "\n")
     scans = [f"{i}.0\t{x + 3 * states[i]:.3f}\t{x:.3f}" for i, x in enumerate(rng.normal(size=40))]
     (folder / "scan.tsv").write_text("\n".join(["id\tx\ty2", *scans]) + "\n")
-    columns = ["--id-column", "id", "--label-column", "y", "--match-ids", "zeros"]
-    model = folder / "m.hotview"
-    command = ["hotview", "fit", "lab.tsv", "scan.tsv", *columns, "-o", str(model), *QUICK]
-    patch.setattr(sys, "argv", command)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        with pytest.raises(SystemExit) as end:
-            main()
-    patch.undo()
-    assert end.value.code in (0, None)
-    return model
+    files = (folder / "lab.tsv", folder / "scan.tsv", "-o", folder / "m.hotview", *QUICK)
+    run_quietly("fit", *files, "--id-column", "id", "--label-column", "y", "--match-ids", "zeros")
+    return folder / "m.hotview"

@@ -165,21 +165,6 @@ def test_options_survive_being_written_and_read(tmp_path, names, texts, lists, d
     assert found == options
 
 
-def test_paths_are_relative_to_the_file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for folder in ("data", "configs"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "data" / "a.csv").touch()
-    options = {"views": ["data/a.csv"], "labels": "data/y.csv", "out": "m.hotview"}
-    write_config(tmp_path / "configs" / "study.toml", options)
-    found = tomllib.loads((tmp_path / "configs" / "study.toml").read_text())
-    assert found == {
-        "out": "../m.hotview",
-        "views": {"a": {"file": "../data/a.csv"}},
-        "labels": {"file": "../data/y.csv"},
-    }
-
-
 def test_only_given_values_are_written_and_names_of_several_views_stay(tmp_path):
     views, ids = [str(tmp_path / "all.npz"), f"c={tmp_path / 'c.csv'}"], f"a={tmp_path / 'who.csv'}"
     given = {"views": views, "ids": [ids], "max_epochs": 0}
@@ -221,6 +206,8 @@ def test_what_is_written_gives_the_same_summary_and_the_same_model(
     typed = hotview("fit", *messy, *QUICK, "-o", model, "--write-config", path)
     assert typed.code == 0, typed.err
     assert f"Configuration written to {path}: hotview fit --config {path}" in typed.out
+    written = tomllib.loads(path.read_text())
+    assert (written["out"], written["labels"]["file"]) == ("../m.hotview", "../my data/labels.csv")
     expected = summary(hotview("fit", *messy, *QUICK, "--dry-run", "--json"))
     monkeypatch.chdir(path.parent)  # and not in the folder of the fit
     repeated = hotview("fit", "--config", "study.toml", "--dry-run", "--json", "--force")

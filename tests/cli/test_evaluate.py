@@ -7,8 +7,6 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 
 import hotview as hv
 from hotview.cli.models import open_model, read_evaluation_rows, read_training_dataset
-from hotview.cli.output_files import write_table
-from hotview.datasets import make_views
 from hotview.evaluation import ConcatenatedLogisticRegression
 
 from .conftest import paste
@@ -173,25 +171,6 @@ def test_options_that_do_not_fit_are_refused(evaluate_noise, option, message):
     result = evaluate_noise(*option)
     assert result.code == 1
     assert message in result.err
-
-
-def test_nobody_linked_and_one_view_at_hand(hotview, tmp_path):
-    data = make_views(120, n_views=2, n_groups=1, labeled=1.0, random_state=0)
-    names = np.array(["ill", "well", "odd"])[np.asarray(data.linked_target) % 3]
-    for part, rows in {"train": slice(0, 80), "new": slice(80, 120)}.items():
-        (tmp_path / part).mkdir()
-        for name, X in data.linked.items():
-            columns = {f"{name}{j}": X[rows, j] for j in range(X.shape[1])}
-            write_table({"state": names[rows], **columns}, tmp_path / part / f"{name}.csv")
-    files = [tmp_path / "train" / f"{name}.csv" for name in data.linked]
-    model, quick = tmp_path / "m.hotview", ("--max-epochs", "1", "--n-estimators", "2")
-    fitted = hotview("fit", *files, "--label-column", "state", "-o", model, *quick)
-    assert fitted.code == 0, fitted.err
-    result = hotview("evaluate", model, tmp_path / "new" / "view_0.csv", "--json")
-    assert result.code == 0, result.err
-    found = json.loads(result.out)["baselines"]
-    assert [b["accuracy"]["n"] for b in found] == [40] * 4
-    assert found[1]["accuracy"]["value"] > found[0]["accuracy"]["value"]
 
 
 def test_importance_is_printed_with_bars_and_in_json(hotview, model, study, new_files):

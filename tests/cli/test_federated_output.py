@@ -51,21 +51,6 @@ def clients(tmp_path):
     }
 
 
-def test_what_organizations_have(clients):
-    facts = describe_clients(clients, Settings(label_holder="clinical"))
-    clinical, genetic = facts["organizations"]
-    sizes = {"rows": 5, "columns": 2, "linked": 0, "labeled": 3}
-    assert clinical == {"name": "clinical", **sizes, "epsilon": None}
-    assert (genetic["linked"], genetic["labeled"], genetic["epsilon"]) == (2, 0, 3.0)
-    text = printed(print_clients, facts)
-    assert "Labels are those of clinical" in text
-    assert "epsilon" in text
-    del clients["genetic"]  # which alone asked for privacy
-    text = printed(print_clients, describe_clients(clients, Settings()))
-    assert "epsilon" not in text
-    assert "nothing is predicted" in text
-
-
 def test_the_plan_is_shown_and_no_groups_are_drawn_from_it():
     plan = outcome(result())["plan"]
     assert "groups" not in plan
@@ -82,23 +67,31 @@ def test_the_plan_is_shown_and_no_groups_are_drawn_from_it():
     assert "Plan" not in printed(print_outcome, facts)
 
 
-def test_bytes_privacy_and_parts_are_told():
-    found = result(privacy={"genetic": {"epsilon": 2.999, "delta": 1e-5}}, finished=NAMES)
-    facts = outcome(found)
+def test_privacy_bytes_and_who_was_left_out_are_told(clients):
+    facts = describe_clients(clients, Settings(label_holder="clinical"))
+    clinical, genetic = facts["organizations"]
+    sizes = {"rows": 5, "columns": 2, "linked": 0, "labeled": 3}
+    assert clinical == {"name": "clinical", **sizes, "epsilon": None}
+    assert (genetic["linked"], genetic["labeled"], genetic["epsilon"]) == (2, 0, 3.0)
+    assert "Labels are those of clinical" in printed(print_clients, facts)
+    del clients["genetic"]  # which alone asked for privacy
+    text = printed(print_clients, describe_clients(clients, Settings()))
+    assert "epsilon" not in text
+    assert "nothing is predicted" in text
+    late = [{"round": r, "name": "imaging", "reason": "late"} for r in (1, 2)]
+    private = {"genetic": {"epsilon": 2.999, "delta": 1e-5}}
+    facts = outcome(result(privacy=private, dropped=late, finished=NAMES[:2]))
     assert json.loads(json.dumps(facts)) == facts
     assert facts["bytes"]["imaging"] == {"to": 1000, "from": 2000, "total": 12_345}
     text = printed(print_outcome, facts)
-    assert "2 of 2 rounds, 7 local steps in each, 3 s." in text
-    assert "12,345" in text
-    assert "genetic: its projections are (3, 1e-05)-differentially private." in text
-    assert "No organization was left out of a round." in text
-    assert "Part saved to imaging/part.hotview" in text
-    assert "Next: hotview federated join clinical/part.hotview genetic/part.hotview" in text
-
-
-def test_who_was_left_out_is_told_with_all_rounds_and_the_reason():
-    late = [{"round": r, "name": "imaging", "reason": "late"} for r in (1, 2)]
-    text = printed(print_outcome, outcome(result(dropped=late, finished=NAMES[:2])))
-    assert "imaging was left out of round 1, 2: late" in text
+    for part in (
+        "2 of 2 rounds, 7 local steps in each, 3 s.",
+        "12,345",
+        "genetic: its projections are (3, 1e-05)-differentially private.",
+        "imaging was left out of round 1, 2: late",
+        "Part saved to genetic/part.hotview",
+        "Next: hotview federated join clinical/part.hotview genetic/part.hotview",
+    ):
+        assert part in text
     assert "No organization" not in text
     assert "imaging/part.hotview" not in text

@@ -16,9 +16,7 @@ import pytest
 import hotview as hv
 from hotview._files import output_lock
 from hotview.cli.fit import parse_settings
-from hotview.cli.fit_job import make_estimator
 from hotview.cli.runner import UsageError
-from hotview.ingest.dataset import DatasetFiles, read_dataset
 from hotview.ingest.preprocessing import Preprocessing
 from hotview.training.checkpoint import read_checkpoint
 
@@ -74,20 +72,29 @@ def test_without_labels_an_encoder_is_trained(hotview, files, tmp_path):
     refused = hotview("predict", path, files[0], "-o", tmp_path / "p.csv")
     assert refused.code == 1
     assert "trained without labels" in refused.err
+    more = ("--id-column", "id", "--set", "validation_fraction=0.2", "--dry-run")
+    refused = hotview("fit", *files[:2], *more)
+    assert refused.code == 2
+    assert "validation_fraction is for classifiers" in refused.err
 
 
-def test_settings_of_the_coupling_are_set(hotview, files, tmp_path):
+def test_settings_of_the_coupling_are_set_and_a_model_replaced(hotview, files, tmp_path):
     path = tmp_path / "m.hotview"
-    more = ("--set", "coupling__reg=0.5", "--set", "class_weight=balanced")
+    path.write_text("mine")
+    more = ("--set", "coupling__reg=0.5", "--set", "class_weight=balanced", "--force")
     result = hotview("fit", *files, "-o", path, *QUICK, *more)
     assert result.code == 0, result.err
     model = hv.load(path)
     assert isinstance(model.coupling, hv.HOTReferenceSpec)
     assert model.coupling.reg == 0.5
     assert model.class_weight == "balanced"
-    refused = hotview("fit", *files, "-o", path, *QUICK, "--force", "--set", "hidden__size=3")
-    assert refused.code == 2
-    assert "hidden has no settings of its own" in refused.err
+    for more, message in (
+        (("-o", path, "--force", "--set", "hidden__size=3"), "hidden has no settings of its own"),
+        ((), "-o model.hotview"),
+    ):
+        refused = hotview("fit", *files, *QUICK, *more)
+        assert refused.code == 2
+        assert message in refused.err
 
 
 def test_couplings_that_compare_individuals_take_linked_rows_only(hotview, files, tmp_path):
@@ -126,20 +133,6 @@ def test_errors_are_printed_in_a_line(hotview, files, tmp_path, monkeypatch, mor
     assert result.err.startswith("hotview: ")
     assert len(result.err.strip().splitlines()) <= 2
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_model_is_replaced_only_by_force(hotview, files, tmp_path):
-    path = tmp_path / "m.hotview"
-    path.write_text("mine")
-    result = hotview("fit", *files, "-o", path, *QUICK)
-    assert result.code == 1
-    assert "--force" in result.err
-    assert path.read_text() == "mine"
-    assert hotview("fit", *files, "-o", path, *QUICK, "--force").code == 0
-    assert hv.load(path).n_views_ == 2
-    result = hotview("fit", *files)
-    assert result.code == 2
-    assert "-o model.hotview" in result.err
 
 
 @pytest.fixture
@@ -256,19 +249,6 @@ def test_help_shows_at_most_42_options(hotview, monkeypatch):
     shown = set(re.findall(r"^│ (--[a-z-]+)", hotview("fit", "--help").out, re.MULTILINE))
     assert {"--coupling", "--set", "--help"} <= shown
     assert len(shown) <= 42
-
-
-def test_parameters_that_are_not_given_keep_their_default(files):
-    views = [str(file) for file in files[:2]]
-    labeled = read_dataset(DatasetFiles(views, str(files[3]), "state", "id"))
-    given = make_estimator(labeled, {"batch_size": 16, "hidden": (16, 8)}).get_params()
-    expected = {**hv.MultiViewClassifier().get_params(), "batch_size": 16, "hidden": (16, 8)}
-    expected["unlabeled_marker"] = None  # a dataset has None for no label, and nothing else
-    assert {**given, "verbose": "auto"} == expected
-    with pytest.raises(UsageError, match="validation_fraction is for classifiers"):
-        make_estimator(
-            read_dataset(DatasetFiles(views, id_column="id")), {"validation_fraction": 0.2}
-        )
 
 
 def test_a_model_knows_its_files_and_the_same_command_repeats_it(hotview, files, model, tmp_path):

@@ -1,16 +1,12 @@
-import inspect
-
 import pytest
 from typer.main import get_command
 
 from hotview.cli.main import app
 from hotview.cli.options import (
-    FileFormats,
     files_by_view,
     methods_by_view,
     parse_formats,
     spread_methods,
-    with_file_options,
 )
 from hotview.cli.runner import UsageError
 from hotview.datasets.files import PER_FILE
@@ -87,20 +83,6 @@ def test_options_about_formats_may_name_a_file(name, typed, expected):
 def test_one_file_has_one_delimiter(typed):
     with pytest.raises(UsageError, match=r"Expected --delimiter once for .*';' and ','"):
         parse_formats({"delimiter": typed})
-
-
-def test_a_command_has_an_option_for_every_format_in_place_of_the_dict():
-    seen = {}
-
-    def command(views: list, text: FileFormats = None, json: bool = False) -> None:
-        seen.update(views=views, text=text, json=json)
-
-    wrapped = with_file_options(command)
-    names = list(inspect.signature(wrapped).parameters)
-    assert names == ["views", *PER_FILE, "json"]
-    given = dict.fromkeys(PER_FILE) | {"decimal": ["lab=,"], "views": ["a.csv"], "json": True}
-    wrapped(**given)  # only options that are given count
-    assert seen == {"views": ["a.csv"], "text": {"decimal": {"lab": ","}}, "json": True}
 
 
 @pytest.mark.parametrize("command", ("fit", "predict", "transform", "evaluate", "report"))

@@ -320,18 +320,6 @@ def test_predictions_show_the_spelling_of_the_first_file(predict):
     assert [(row["id"], row["n_views"]) for row in rows] == [("007", 1), ("7", 1)]
 
 
-def test_ids_that_differ_in_spelling_stop_at_predict_too(hotview, model, new_files, tmp_path):
-    text = new_files[1].read_text().replace('"n', '"N')
-    (tmp_path / "scan.csv").write_text(text)
-    command = ("predict", model, new_files[0], tmp_path / "scan.csv", "-o", tmp_path / "p.parquet")
-    result = hotview(*command)
-    assert result.code == 1
-    assert "20 more ids would match if capital letters did not count" in result.err
-    assert hotview(*command, *paste(result.err, "--match-ids")).code == 0
-    rows = pyarrow.parquet.read_table(tmp_path / "p.parquet").to_pylist()
-    assert [(row["id"], row["n_views"]) for row in rows] == [(f"n{i}", 2) for i in range(20)]
-
-
 def test_one_european_table_among_new_ones(hotview, model, new_files, tmp_path):
     text = new_files[1].read_text().replace(",", ";").replace(".", ",")
     (tmp_path / "scan.csv").write_text(text)

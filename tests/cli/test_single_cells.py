@@ -1,5 +1,4 @@
 import json
-from types import SimpleNamespace
 
 import anndata
 import mudata
@@ -9,11 +8,10 @@ import pytest
 from scipy import sparse
 
 from hotview import MultiViewClassifier, load, omics
-from hotview.cli.single_cells import BatchCorrector, describe_cells, name_counts
-from hotview.ingest.tables import OpenView
+
+from .conftest import QUICK, run_quietly
 
 KINDS = np.array(["B", "T", "NK"])
-QUICK = ("--max-epochs", "2", "--n-estimators", "2", "--set", "hidden=8,", "--device", "cpu")
 pytestmark = pytest.mark.filterwarnings("ignore:Columns alone tell the class:UserWarning")
 
 
@@ -61,20 +59,18 @@ def run_fit(hotview, cells, out, *options, files=("rna.h5ad", "atac.h5ad")):
     return hotview("fit", *paths, *labels, *options, "-o", out, *QUICK)
 
 
-@pytest.fixture
-def model(hotview, cells, tmp_path):
+@pytest.fixture(scope="module")
+def model(cells, tmp_path_factory):
     """A model of coordinates, without batches."""
-    done = run_fit(
-        hotview, cells, tmp_path / "m.hotview", "--obsm", "X_pca", "--batch-column", "donor"
-    )
-    assert done.code == 0, done.err
-    return tmp_path / "m.hotview"
+    out = tmp_path_factory.mktemp("model") / "m.hotview"
+    options = ("--label-column", "cell_type", "--obsm", "X_pca", "--batch-column", "donor")
+    run_quietly("fit", cells / "rna.h5ad", cells / "atac.h5ad", *options, "-o", out, *QUICK)
+    return out
 
 
-@pytest.mark.parametrize("files", (("rna.h5ad", "atac.h5ad"), ("both.h5mu",)))
-def test_labels_of_obs_views_of_obsm_and_links_by_names(files, hotview, cells, tmp_path):
+def test_labels_of_obs_views_of_obsm_and_links_by_names(hotview, cells, tmp_path):
     choice = ("--obsm", "rna=X_pca", "--layer", "atac=lognorm", "--json")
-    done = run_fit(hotview, cells, tmp_path / "m.hotview", *choice, files=files)
+    done = run_fit(hotview, cells, tmp_path / "m.hotview", *choice, files=("both.h5mu",))
     assert done.code == 0, done.err
     facts = json.loads(done.out)
     assert [view["columns"] for view in facts["views"]] == [9, 280]
@@ -116,15 +112,19 @@ def test_labels_of_the_whole_file_and_persons_are_found(hotview, cells, tmp_path
     assert facts["labeled_groups"] == 2
 
 
-def test_counts_are_said_and_other_values_are_warned_of(hotview, cells, tmp_path):
-    done = run_fit(hotview, cells, tmp_path / "m.hotview")
-    line = "rna: raw counts, 300 columns reduced to 64 components"
-    assert line in " ".join(done.out.split())
-    assert "--obsm rna=X_pca" in " ".join(done.out.split())
+def test_raw_counts_are_reduced_and_other_values_are_warned_of(hotview, cells, tmp_path):
+    out = tmp_path / "m.hotview"
+    done = run_fit(hotview, cells, out, "--batch-column", "donor", "--hold-out", "0.2")
+    printed = " ".join(done.out.split())
+    assert "rna: raw counts, 300 columns reduced to 64 components" in printed
+    assert "--obsm rna=X_pca" in printed
     assert "raw counts" not in hotview("fit", cells / "rna.h5ad", "--obsm", "X_pca").out
-    given = (tmp_path / "m.hotview", cells / "rna.h5ad", "-o", tmp_path / "p.csv")
-    done = hotview("predict", *given, "--layer", "lognorm")
+    done = hotview(
+        "predict", out, cells / "rna.h5ad", "-o", tmp_path / "p.csv", "--layer", "lognorm"
+    )
     assert "Expected 'rna' to hold raw counts, as at fit, but" in done.err
+    assert load(out)._batch_offsets["rna"].scaler is not None
+    assert hotview("evaluate", out, cells / "rna.h5ad", cells / "atac.h5ad").code == 0
 
 
 def test_predictions_are_written_into_a_copy_of_the_file(hotview, cells, model, tmp_path):
@@ -165,7 +165,7 @@ def test_batches_are_removed_by_saved_offsets(hotview, cells, model, tmp_path):
     np.testing.assert_allclose(data["rna"].obs["hotview_confidence"], expected, atol=1e-5)
     assert hotview("evaluate", model, new[0], "--no-baselines").code == 0
     assert hotview("transform", model, new[0], "-o", tmp_path / "features").code == 0
-    assert hotview("report", model, new[0], "-o", tmp_path / "report.html").code == 0
+    assert hotview("report", model, new[0], "-o", tmp_path / "r.html", "--no-umap").code == 0
     other = anndata.read_h5ad(new[0])
     other.obs["donor"] = "d9"
     other.write_h5ad(tmp_path / "rna.h5ad")
@@ -177,12 +177,7 @@ def test_batches_are_removed_by_saved_offsets(hotview, cells, model, tmp_path):
     assert "to have the batches of its rows in 'donor'" in done.err
 
 
-def test_batches_of_raw_counts_and_of_tables(hotview, cells, tmp_path):
-    out = tmp_path / "m.hotview"
-    options = ("--batch-column", "donor", "--hold-out", "0.2")
-    assert run_fit(hotview, cells, out, *options).code == 0
-    assert load(out)._batch_offsets["rna"].scaler is not None
-    assert hotview("evaluate", out, cells / "rna.h5ad", cells / "atac.h5ad").code == 0
+def test_batches_of_tables(hotview, tmp_path):
     rng = np.random.default_rng(0)
     for name in ("a", "b"):
         table = pd.DataFrame(rng.normal(size=(60, 3)), columns=["x", "y", "z"])
@@ -211,20 +206,13 @@ def test_a_model_from_python_takes_files(hotview, cells, tmp_path):
     assert pd.read_csv(out)["obs_names"].tolist() == [f"n{i}" for i in range(200, 230)]
 
 
-def test_what_is_known_of_other_files():
-    view = OpenView("a", None, X=np.eye(3))
-    assert name_counts(view, view.X) is None
-    assert describe_cells([view], "kind", None) == {}
-    corrector = BatchCorrector()
-    assert corrector(SimpleNamespace(name="a", table=None), view.X, ["p"] * 3, [None] * 3) is view.X
-    assert corrector.offsets == {"a": None}
-
-
 def test_a_configuration_has_the_options_of_cells(hotview, cells, tmp_path):
-    config = tmp_path / "study.toml"
+    config, dry = tmp_path / "study.toml", ("--dry-run", "--json")
     options = ("--obsm", "rna=X_pca", "--batch-column", "donor", "--write-config", config)
-    assert run_fit(hotview, cells, tmp_path / "a.hotview", *options).code == 0
+    typed = run_fit(hotview, cells, tmp_path / "a.hotview", *options, *dry)
+    assert typed.code == 0, typed.err
     assert "batch_column" in config.read_text()
-    done = hotview("fit", "--config", config, "-o", tmp_path / "b.hotview", *QUICK)
-    assert done.code == 0, done.err
-    assert (tmp_path / "a.hotview").stat().st_size > 0
+    again = hotview("fit", "--config", config, *dry)
+    expected, found = json.loads(typed.out), json.loads(again.out)
+    for key in ("preprocessing", "labels", "linked_rows"):
+        assert found[key] == expected[key]
