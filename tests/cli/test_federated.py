@@ -2,10 +2,9 @@ import glob
 import json
 import re
 import shlex
+import shutil
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ import hotview as hv
 from hotview._archive import read_archive, write_archive
 from hotview.cli.federated_jobs import CountingChannel, SimulationJob, open_clients, read_app
 from hotview.cli.main import app as commands
-from hotview.federated import Client, Server, Settings
+from hotview.federated import Server, Settings, join_partial_models
 from hotview.persistence.models import _MODEL
 
 from .test_federated_jobs import NAMES, write_small_app
@@ -44,6 +43,20 @@ def fresh(tmp_path):
     return write_small_app(tmp_path / "study")
 
 
+@pytest.fixture(scope="module")
+def joint(app, tmp_path_factory):
+    """The model that the parts of this federation make."""
+    out = tmp_path_factory.mktemp("joint") / "joint.hotview"
+    join_partial_models(parts(app), out)
+    return out
+
+
+@pytest.fixture
+def trained(app, tmp_path):
+    """A copy of a federation that has been trained, to be changed."""
+    return shutil.copytree(app, tmp_path / "study")
+
+
 def part(app, name):
     return app / "organizations" / name / "part.hotview"
 
@@ -54,10 +67,6 @@ def parts(app, *names):
 
 def files(app, *names):
     return [f"{name}={app / 'organizations' / f'{name}.csv'}" for name in names or NAMES]
-
-
-def table(path):
-    return pyarrow.csv.read_csv(path)
 
 
 def test_new_writes_an_app_and_says_what_comes_next(hotview, tmp_path):
@@ -87,7 +96,9 @@ def expanded(words):
     ]
 
 
-@pytest.mark.parametrize("page", ("README.md", "docs/federated.md"))
+@pytest.mark.parametrize(
+    "page", ("README.md", pytest.param("docs/federated.md", marks=pytest.mark.slow))
+)
 def test_the_sample_goes_all_the_way_as_pages_show_it(hotview, tmp_path, monkeypatch, page):
     text = (ROOT / page).read_text()
     monkeypatch.chdir(tmp_path)
@@ -125,8 +136,8 @@ class Watching(CountingChannel):
 
 @pytest.mark.parametrize(
     "more",
-    ({}, {"coupling": "hot-pairwise"}, {"share_labels": True}, {"share_features": True}),
-    ids=lambda more: next(iter(more), "default"),
+    ({"coupling": "hot-pairwise", "share_labels": True}, {"share_features": True}),
+    ids=lambda more: next(iter(more)),
 )
 def test_every_array_that_crosses_is_on_the_page(fresh, more):
     page = (ROOT / "docs" / "federated.md").read_text()
@@ -161,96 +172,20 @@ def test_bytes_on_the_page_are_those_of_the_defaults():
         assert f"| {4 * count:,} " in row, row
 
 
-@pytest.mark.parametrize("names", (NAMES, ["imaging", "clinical"], ["genetic"]))
-def test_a_joined_model_predicts_from_any_views(hotview, app, tmp_path, names):
-    out = tmp_path / "joint.hotview"
-    joined = hotview("federated", "join", *parts(app), "-o", out)
-    assert joined.code == 0, joined.err
-    done = hotview("predict", out, *files(app, *names), "-o", tmp_path / "p.csv")
-    assert done.code == 0, done.err
-    found = table(tmp_path / "p.csv")
-    assert set(found["predicted"].to_pylist()) <= {"ill", "well"}
-    n_views = dict(zip(found["id"].to_pylist(), found["n_views"].to_pylist(), strict=True))
-    assert n_views["p3"] == len(names)  # who is linked
-
-
-def test_an_organization_predicts_alone_what_the_joined_model_does_from_its_view(
-    hotview, app, tmp_path
-):
-    out = tmp_path / "joint.hotview"
-    hotview("federated", "join", *parts(app), "-o", out)
-    for name in NAMES:
-        alone, joint = tmp_path / f"{name}-alone.csv", tmp_path / f"{name}-joint.csv"
-        assert hotview("predict", part(app, name), *files(app, name), "-o", alone).code == 0
-        assert hotview("predict", out, *files(app, name), "-o", joint).code == 0
-        P = [
-            np.column_stack([table(path)[f"probability_{c}"].to_numpy() for c in ("ill", "well")])
-            for path in (alone, joint)
-        ]
-        assert (P[0].argmax(1) == P[1].argmax(1)).all()  # how sure it is may be weighed otherwise
-
-
-def make_hole(path, row, column):
-    """Empty a cell of a table."""
-    lines = [line.split(",") for line in path.read_text().splitlines()]
-    lines[row][column] = ""
-    path.write_text("\n".join(map(",".join, lines)) + "\n")
-
-
-def test_organizations_that_treat_missing_cells_differently_can_be_joined(hotview, fresh, tmp_path):
-    home, methods = fresh / "organizations", {"genetic": "median+indicator", "imaging": "mean"}
-    for name in methods:
-        make_hole(home / f"{name}.csv", 3, 2)
-    refused = hotview("federated", "simulate", fresh)
-    assert refused.code == 1
-    assert "view 'genetic'" in refused.err  # before anything is trained
-    assert not part(fresh, "clinical").exists()
-    for name, method in methods.items():
-        config = home / f"{name}.toml"
-        config.write_text(f'impute = "{method}"\n' + config.read_text())
-    done = hotview("federated", "simulate", fresh)
-    assert done.code == 0, done.err
-    out = tmp_path / "joint.hotview"
-    joined = hotview("federated", "join", *parts(fresh), "-o", out)
-    assert joined.code == 0, joined.err
-    model = hv.load(out)
-    assert model.impute == {"clinical": None, **methods}
-    assert model._columns["genetic"].n_indicators == 1
-    told = hotview("inspect", out).out
-    assert "'genetic': standardized; missing cells replaced by the median and marked in 1" in told
-    done = hotview("predict", out, *files(fresh), "-o", tmp_path / "p.csv")
-    assert done.code == 0, done.err
-    make_hole(home / "clinical.csv", 4, 2)
-    refused = hotview("predict", out, *files(fresh), "-o", tmp_path / "q.csv")
-    assert refused.code == 1
-    assert "Cells of view 'clinical' are missing" in refused.err
-
-
-def test_another_version_at_one_organization_ends_before_the_first_round(
-    hotview, fresh, monkeypatch
-):
-    hello = Client._hello
-
-    def hello_of_old(self, message):
-        told = hello(self, message)
-        if self.data.name == "imaging":
-            del told.metadata["model_format"]
-        return told
-
-    monkeypatch.setattr(Client, "_hello", hello_of_old)
-    refused = hotview("federated", "simulate", fresh)
-    assert refused.code == 1
-    assert "that of 'imaging' differs" in refused.err
-    assert "Install the same version of hotview everywhere." in refused.err
-    assert not any(client.exists() for client in parts(fresh))
-    assert not list(fresh.rglob("state.federated"))
-
-
-def test_parts_join_in_any_order_and_leave_some_out(hotview, app, tmp_path):
+def test_two_parts_in_any_order_make_a_model_that_predicts(hotview, app, tmp_path):
     out = tmp_path / "two.hotview"
     done = hotview("federated", "join", *parts(app, "imaging", "clinical"), "-o", out, "--json")
     assert json.loads(done.out) == {"out": str(out), "views": ["clinical", "imaging"]}
-    assert hv.load(out).view_names_ == ["clinical", "imaging"]
+    done = hotview("predict", out, *files(app, "imaging", "clinical"), "-o", tmp_path / "p.csv")
+    assert done.code == 0, done.err
+    found = pyarrow.csv.read_csv(tmp_path / "p.csv")
+    assert set(found["predicted"].to_pylist()) <= {"ill", "well"}
+    n_views = dict(zip(found["id"].to_pylist(), found["n_views"].to_pylist(), strict=True))
+    assert n_views["p3"] == 2  # who is linked
+    alone = hotview(
+        "predict", part(app, "imaging"), *files(app, "imaging"), "-o", tmp_path / "a.csv"
+    )
+    assert alone.code == 0, alone.err
     again = hotview("federated", "join", *parts(app), "-o", out)
     assert again.code == 1
     assert "--force" in again.err
@@ -258,55 +193,49 @@ def test_parts_join_in_any_order_and_leave_some_out(hotview, app, tmp_path):
     assert hv.load(out).view_names_ == NAMES
 
 
-@pytest.mark.parametrize(
-    "changes",
-    (
-        {"plan": {}},
-        {"pool": {}},
-        {"names": 3},
-        {"joint_head": []},
-        {"preprocessing": {"views": []}},
-        {"trained_on": {"linked": None}},
-    ),
-)
+def test_missing_cells_stop_before_anything_is_trained(hotview, fresh):
+    path = fresh / "organizations" / "genetic.csv"
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    lines[3][2] = ""
+    path.write_text("\n".join(map(",".join, lines)) + "\n")
+    refused = hotview("federated", "simulate", fresh)
+    assert refused.code == 1
+    assert "view 'genetic'" in refused.err
+    assert not any(client.exists() for client in parts(fresh))
+
+
+@pytest.mark.parametrize("changes", ({"plan": {}}, {"preprocessing": {"views": []}}))
 def test_a_part_that_somebody_changed_is_an_error_of_one_sentence(hotview, app, tmp_path, changes):
     first, *others = parts(app)
     archive, odd = read_archive(first, _MODEL), tmp_path / "odd.hotview"
     facts = archive.metadata
     for key, value in changes.items():
-        at = {"trained_on": facts, "preprocessing": facts["metadata"]}
+        at = {"preprocessing": facts["metadata"]}
         at.get(key, facts["metadata"]["federated"])[key] = value
     write_archive(odd, _MODEL, archive.tensors, facts)
-    for command in (("inspect", odd), ("inspect", odd, "--json")):
+    out = tmp_path / "j.hotview"
+    for command in (("inspect", odd), ("federated", "join", odd, *others, "-o", out)):
         result = hotview(*command)
         assert (result.code, result.out) == (1, "")
         assert "odd.hotview" in result.err
         assert len(result.err.splitlines()) == 1
         assert "Traceback" not in result.err
-    joined = hotview("federated", "join", odd, *others, "-o", tmp_path / "joint.hotview")
-    assert joined.code == 1
-    assert "odd.hotview to be" in joined.err
-    assert len(joined.err.splitlines()) == 1
-    assert "Traceback" not in joined.err
-    assert not (tmp_path / "joint.hotview").exists()
 
 
-def test_what_is_no_part_is_not_joined(hotview, app, tmp_path):
-    one = hotview("federated", "join", part(app, "imaging"), "-o", tmp_path / "j.hotview")
-    assert one.code == 1
-    assert "at least two" in one.err
-    hotview("federated", "join", *parts(app), "-o", tmp_path / "joint.hotview")
-    whole = (tmp_path / "joint.hotview", part(app, "imaging"))
-    refused = hotview("federated", "join", *whole, "-o", tmp_path / "j.hotview")
-    assert refused.code == 1
-    assert "the part of one organization" in refused.err
-    assert not (tmp_path / "j.hotview").exists()
+def test_what_is_no_part_is_not_joined(hotview, app, joint, tmp_path):
+    out = tmp_path / "j.hotview"
+    for given, message in (
+        ([part(app, "imaging")], "at least two"),
+        ([joint, part(app, "imaging")], "the part of one organization"),
+    ):
+        refused = hotview("federated", "join", *given, "-o", out)
+        assert refused.code == 1
+        assert message in refused.err
+    assert not out.exists()
 
 
-def test_parts_and_joined_models_can_be_looked_at(hotview, app, tmp_path):
-    out = tmp_path / "joint.hotview"
-    hotview("federated", "join", *parts(app), "-o", out)
-    for model, said in ((out, f"joined: {', '.join(NAMES)}"), (part(app, "genetic"), "the part")):
+def test_parts_and_joined_models_can_be_looked_at(hotview, app, joint, tmp_path):
+    for model, said in ((joint, f"joined: {', '.join(NAMES)}"), (part(app, "genetic"), "the part")):
         seen = hotview("inspect", model)
         assert seen.code == 0, seen.err
         assert said in seen.out
@@ -319,18 +248,57 @@ def test_parts_and_joined_models_can_be_looked_at(hotview, app, tmp_path):
         assert page.stat().st_size > 10_000
 
 
-def test_what_came_of_it_as_json(hotview, fresh):
-    done = hotview("federated", "simulate", fresh, "--json", "--rounds", 3)
-    assert done.code == 0, done.err
-    facts = json.loads(done.out)
-    assert facts["rounds"] == len(facts["history"]) == 3
-    assert facts["finished"] == NAMES
+def test_begun_anew_nothing_is_left_of_what_was_there(hotview, trained):
+    more = ("--force", "--rounds", 1, "--quantiles", 4, "--json")
+    anew = hotview("federated", "simulate", trained, *more)
+    assert anew.code == 0, anew.err
+    facts = json.loads(anew.out)
+    assert facts["rounds"] == len(facts["history"]) == 1
+    assert len(hv.load(part(trained, "imaging")).history_) == 1
+    assert facts["finished"] == sorted(facts["plan"]["names"]) == NAMES
     assert set(facts["parts"]) == set(facts["bytes"]) == set(NAMES)
     assert np.shape(facts["plan"]["W"]) == (3, 3)
-    assert sorted(facts["plan"]["names"]) == NAMES
     assert facts["dropped"] == []
-    outcome = json.loads((fresh / "coordinator" / "outcome.json").read_text())
+    outcome = json.loads((trained / "coordinator" / "outcome.json").read_text())
     assert outcome["history"] == facts["history"]
+
+
+def test_an_end_that_went_wrong_can_be_had_again(hotview, trained):
+    before = hv.load(part(trained, "imaging")).network_.state_dict()
+    part(trained, "imaging").unlink()
+    assert hotview("federated", "simulate", trained, "--resume").code == 0
+    after = hv.load(part(trained, "imaging")).network_.state_dict()
+    assert all((x == before[key]).all() for key, x in after.items())
+
+
+def test_ctrl_c_stops_after_a_whole_round_and_it_goes_on_from_there(hotview, fresh, monkeypatch):
+    exchange, asked = CountingChannel.exchange, []
+
+    def interrupt(channel, messages, timeout):
+        asked.append(next(iter(messages.values())).kind)
+        if asked[-1] == "round" and asked.count("round") == 2:
+            signal.raise_signal(signal.SIGINT)
+        return exchange(channel, messages, timeout)
+
+    words = ["simulate", str(fresh), "--rounds", "4", "--local-steps", "1"]
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(CountingChannel, "exchange", interrupt)
+            stopped = hotview("federated", *words)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert stopped.code == 130, stopped.err
+    assert f"Go on: hotview federated {' '.join(words)} --resume" in " ".join(stopped.out.split())
+    assert not part(fresh, "imaging").exists()
+    before = json.loads((fresh / "coordinator" / "outcome.json").read_text())["history"]
+    assert len(before) == 2
+    done = hotview("federated", *words, "--resume", "--json")
+    assert done.code == 0, done.err
+    history = json.loads(done.out)["history"]
+    assert len(history) == 4
+    assert history[: len(before)] == before
+    assert part(fresh, "imaging").exists()
 
 
 def test_everybody_can_be_private(hotview, fresh):
@@ -353,28 +321,7 @@ def test_a_training_that_is_there_is_neither_replaced_nor_mixed_with_another(hot
     other = hotview("federated", "simulate", app, "--resume", "--quantiles", 4)
     assert other.code == 1
     assert "quantiles was 8 then and is 4 now" in other.err
-    longer = hotview("federated", "simulate", app, "--resume", "--rounds", 5)
-    assert longer.code == 1
-    assert "rounds was 2 then and is 5 now" in longer.err
     assert {path: path.read_bytes() for path in parts(app)} == before
-
-
-def test_begun_anew_nothing_is_left_of_what_was_there(hotview, fresh):
-    assert hotview("federated", "simulate", fresh).code == 0
-    more = ("--force", "--rounds", 1, "--quantiles", 4, "--json")
-    anew = hotview("federated", "simulate", fresh, *more)
-    assert anew.code == 0, anew.err
-    assert json.loads(anew.out)["rounds"] == 1
-    assert len(hv.load(part(fresh, "imaging")).history_) == 1
-
-
-def test_an_end_that_went_wrong_can_be_had_again(hotview, fresh):
-    assert hotview("federated", "simulate", fresh).code == 0
-    before = hv.load(part(fresh, "imaging")).network_.state_dict()
-    part(fresh, "imaging").unlink()
-    assert hotview("federated", "simulate", fresh, "--resume").code == 0
-    after = hv.load(part(fresh, "imaging")).network_.state_dict()
-    assert all((x == before[key]).all() for key, x in after.items())
 
 
 @pytest.mark.parametrize(
@@ -408,41 +355,8 @@ def test_what_is_wrong_is_said_in_a_line(
     assert [path.name for path in tmp_path.iterdir()] == ["study"]
 
 
-def test_flags_have_the_names_of_settings():
-    flags = {option.name for option in COMMANDS["simulate"].params}
-    ours = {"app", "epsilon", "delta", "dry_run", "resume", "force", "json", "debug"}
-    assert flags - ours <= set(Settings().to_json())
-    assert {"rounds", "local_steps", "quantiles", "coupling", "random_state"} <= flags
-
-
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_help_has_examples(hotview, command):
     result = hotview("federated", command, "--help")
     assert result.code == 0
     assert f"hotview federated {command}" in result.out.split("Example")[-1]
-
-
-def test_ctrl_c_stops_after_a_whole_round_and_it_goes_on_from_there(hotview, fresh):
-    words = ["simulate", str(fresh), "--rounds", "20", "--local-steps", "1"]
-    command = [sys.executable, "-c", "from hotview.cli import main; main()", "federated", *words]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        deadline = time.monotonic() + 120
-        checkpoint = fresh / "coordinator" / "checkpoint.federated"
-        while not checkpoint.exists() and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.02)  # until it trains
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
-    finally:
-        process.kill()
-    assert process.returncode == 130, err
-    assert f"Go on: hotview federated {' '.join(words)} --resume" in out
-    assert not part(fresh, "imaging").exists()
-    before = json.loads((fresh / "coordinator" / "outcome.json").read_text())["history"]
-    assert 0 < len(before) < 20
-    done = hotview("federated", *words, "--resume", "--json")
-    assert done.code == 0, done.err
-    history = json.loads(done.out)["history"]
-    assert len(history) == 20
-    assert history[: len(before)] == before
-    assert part(fresh, "imaging").exists()

@@ -1,5 +1,6 @@
 """Three small organizations, and everything that crosses between them and the center."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -40,12 +41,16 @@ def directions(seed, round, step, n, d, kind="orthogonal"):
     return shared_directions(given, round, step)
 
 
-def client_data(n_classes=3):
-    """Views whose rows come in another order everywhere; one organization has labels."""
-    data = make_views(
-        N_ROWS, n_views=3, n_columns=[5, 6, 4], n_classes=n_classes, labeled=1.0, random_state=1
+@cache
+def _views():
+    return make_views(
+        N_ROWS, n_views=3, n_columns=[5, 6, 4], n_classes=3, labeled=1.0, random_state=1
     )
-    found = {}
+
+
+def client_data():
+    """Views whose rows come in another order everywhere; one organization has labels."""
+    data, found = _views(), {}
     for s, (name, X) in enumerate(zip(NAMES, data.linked.values(), strict=True)):
         order = np.random.default_rng(s).permutation(N_ROWS)
         labels = [CLASSES[k] for k in data.linked_target[order]] if name == HOLDER else None

@@ -45,6 +45,17 @@ def recorded(tmp_path_factory):
     return channel
 
 
+def begin(client, arrays=None, told=None, **more):
+    usual = {"settings": settings(batch_size=N_ROWS, **more).to_json(), "session": "one"}
+    usual |= {"classes": CLASSES, "names": list(NAMES)}
+    return client.handle(Message("start", {**usual, **(told or {})}, arrays or {}))
+
+
+def first_round(**more):
+    G = np.zeros((2, 8, 3), np.float32)
+    return Message("round", {"round": 1, "session": "one", **more}, {"references": G})
+
+
 def bring(client, channel, until):
     """Let an organization answer what another one was told, up to and with a round."""
     for message, _ in channel.to(client.data.name):
@@ -64,12 +75,6 @@ def test_hello_has_no_linked_ids(tmp_path):
     linked = {"n_linked": N_LINKED, "digest": digest}
     assert facts == {"name": HOLDER, **linked, "model_format": MODEL_FORMAT}
     assert not (tmp_path / "clinical").exists()  # nothing has begun
-
-
-def test_classes_are_told_by_the_label_holder_alone(tmp_path):
-    ask = Message("start", {"settings": settings().to_json()})
-    assert one(tmp_path, HOLDER).handle(ask).metadata == {"classes": CLASSES}
-    assert one(tmp_path).handle(ask).metadata == {"classes": []}
 
 
 def test_labels_are_told_only_if_that_was_agreed_and_only_of_those_who_teach(tmp_path):
@@ -142,6 +147,9 @@ def test_a_label_holder_needs_labels(tmp_path):
     ask = Message("start", {"settings": settings(label_holder="clinical").to_json()})
     with pytest.raises(ValueError, match=r"'clinical' to hold the labels, .* label_column"):
         one(tmp_path).handle(ask)
+    ask.metadata["settings"]["rounds"] = -1
+    with pytest.raises(ValueError, match="Expected rounds"):
+        one(tmp_path).handle(ask)
 
 
 def test_labels_that_the_holder_does_not_know_are_refused(tmp_path, recorded):
@@ -149,23 +157,6 @@ def test_labels_that_the_holder_does_not_know_are_refused(tmp_path, recorded):
     own.labels[3] = "dead"
     with pytest.raises(ValueError, match=r"among those of the label holder, .* there is 'dead'"):
         bring(one(tmp_path, own=own), recorded, until=1)
-
-
-def test_settings_that_make_no_sense_are_refused(tmp_path):
-    told = {**settings().to_json(), "rounds": -1}
-    with pytest.raises(ValueError, match="Expected rounds"):
-        one(tmp_path).handle(Message("start", {"settings": told}))
-
-
-def test_gradients_of_the_wrong_shape_are_refused_and_leave_no_trace(tmp_path, recorded):
-    client = one(tmp_path)
-    bring(client, recorded, until=1)
-    messages = [(m, a) for m, a in recorded.to("clinical") if m.kind == "round"]
-    message, truth = messages[1]
-    wrong = {**message.arrays, "gradient.scores": np.zeros((4, 7), np.float32)}
-    with pytest.raises(ValueError, match=r"gradient.scores are float32 of shape \(4, 7\), not"):
-        client.handle(changed(message, wrong))
-    assert client.handle(message).to_bytes() == truth
 
 
 # what goes wrong at home
@@ -211,17 +202,10 @@ def spending(tmp_path_factory):
     return folder, clients, result, channel
 
 
-def begin(client, **more):
-    told = {"settings": settings(batch_size=N_ROWS, **more).to_json(), "session": "one"}
-    client.handle(Message("start", {**told, "classes": CLASSES, "names": list(NAMES)}))
-
-
 def first_report(folder, privacy=None):
     client = one(folder, privacy=privacy)
     begin(client)
-    facts = {"round": 1, "session": "one"}
-    G = np.zeros((2, 8, 3), np.float32)
-    return client.handle(Message("round", facts, {"references": G})).arrays["quantiles"]
+    return client.handle(first_round()).arrays["quantiles"]
 
 
 def test_what_is_spent_is_told_and_never_more_than_was_asked_for(spending):
@@ -240,17 +224,11 @@ def test_what_is_spent_is_told_and_never_more_than_was_asked_for(spending):
     assert result.privacy == {"clinical": told[-1]}  # the others asked for none
 
 
-def test_an_answer_that_got_lost_is_told_again_at_no_cost(spending):
-    folder, clients, _, channel = spending
-    last, answer = [(m, a) for m, a in channel.to("clinical") if m.kind == "round"][-1]
-    again = one(folder, privacy=Privacy(50.0)).handle(last)
-    assert again.to_bytes() == answer
-    assert clients["clinical"].state.releases[-1].n_releases == 3
-
-
 def test_no_more_is_released_than_there_is_noise_for(spending):
     folder, clients, _, channel = spending
-    last = [m for m, _ in channel.to("clinical") if m.kind == "round"][-1]
+    last, answer = [(m, a) for m, a in channel.to("clinical") if m.kind == "round"][-1]
+    assert one(folder, privacy=Privacy(50.0)).handle(last).to_bytes() == answer  # which got lost
+    assert clients["clinical"].state.releases[-1].n_releases == 3
     state = (folder / "clinical" / "state.federated").read_bytes()
     assert clients["clinical"].handle(last).arrays == {}  # after the last round nothing is
     for client in (clients["clinical"], one(folder, privacy=Privacy(50.0))):
@@ -279,23 +257,6 @@ def test_privacy_stays_what_it_was_at_the_beginning(spending):
         one(folder, "imaging", privacy=Privacy(1.0)).handle(message)
 
 
-def test_noise_hides_what_is_sent(tmp_path):
-    plain = first_report(tmp_path / "plain")
-    noisy = [first_report(tmp_path / f"{e}", Privacy(e, seed=1)) for e in (1e4, 1e3, 1e2)]
-    errors = [np.abs(Q - plain).mean() for Q in noisy]
-    assert 0 < errors[0] < errors[1] < errors[2]
-
-
-def test_noise_has_its_seed_or_none(tmp_path):
-    seeds = (1, 1, 2, None, None)
-    sent = [
-        first_report(tmp_path / str(i), Privacy(10.0, seed=seed)).tobytes()
-        for i, seed in enumerate(seeds)
-    ]
-    assert sent[0] == sent[1]
-    assert len(set(sent)) == 4
-
-
 def test_moments_have_no_noise_and_are_not_sent_in_private(tmp_path):
     with pytest.raises(ValueError, match="'hot-pairwise' sends second moments"):
         begin(one(tmp_path, privacy=Privacy(1.0)), coupling="hot-pairwise")
@@ -320,20 +281,16 @@ def test_what_is_left_is_for_the_training_that_follows(tmp_path):
     assert (before.n_releases, now.n_releases) == (1, 0)
     assert now.noise > 1.05 * before.noise
     assert 9.9 < total_epsilon([before, replace(now, n_releases=3)], 1e-5) <= 10
-    G = np.zeros((2, 8, 3), np.float32)
-    message = Message("round", {"round": 1, "session": "one"}, {"references": G})
-    told = client.handle(message).metadata["privacy"]["epsilon"]
+    told = client.handle(first_round()).metadata["privacy"]["epsilon"]
     assert told == pytest.approx(total_epsilon([before, replace(now, n_releases=1)], 1e-5))
 
 
 def test_two_messages_at_once_are_answered_one_after_the_other(tmp_path):
     begin(one(tmp_path, privacy=Privacy(50.0)))
-    G = np.zeros((2, 8, 3), np.float32)
     found, end = [], Event()
 
     def ask():
-        message = Message("round", {"round": 1, "session": "one"}, {"references": G})
-        found.append(one(tmp_path, privacy=Privacy(50.0)).handle(message))
+        found.append(one(tmp_path, privacy=Privacy(50.0)).handle(first_round()))
         end.set()
 
     with file_lock(tmp_path / "clinical" / ".lock"):
@@ -412,9 +369,7 @@ def test_a_release_that_fails_is_counted_and_repeated_with_the_same_noise(
     privacy = Privacy(50.0, seed=seed)
     client = one(tmp_path, privacy=privacy)
     begin(client)
-    G = np.zeros((2, 8, 3), np.float32)
-    message = Message("round", {"round": 1, "session": "one"}, {"references": G})
-    made = []
+    message, made = first_round(), []
 
     def fail(trainer, *arguments):
         made.append(make_update(trainer, *arguments))
@@ -427,7 +382,7 @@ def test_a_release_that_fails_is_counted_and_repeated_with_the_same_noise(
             with pytest.raises(KeyboardInterrupt):
                 client.handle(message)
             assert read_client_state(client.state_path)[0].releases[-1].n_releases == 1
-    other = changed(message, {"references": G + 1})
+    other = changed(message, {"references": message.arrays["references"] + 1})
     with pytest.raises(ValueError, match="round 1 is over"):
         client.handle(other)
     answer = one(tmp_path, privacy=privacy).handle(message)
@@ -442,23 +397,15 @@ def test_a_release_that_fails_is_counted_and_repeated_with_the_same_noise(
 
 
 def test_clients_with_one_folder_count_together(tmp_path):
-    G = np.zeros((2, 8, 3), np.float32)
     first, second = (one(tmp_path, privacy=Privacy(50.0)) for _ in range(2))
     begin(first)
     for round, client in ((1, first), (2, second), (3, first)):
-        message = Message("round", {"round": round, "session": "one"}, {"references": G})
+        message = first_round(round=round)
         client.handle(message)
+        other = changed(message, {"references": message.arrays["references"] + 1})
         with pytest.raises(ValueError, match=f"round {round} is over"):
-            (second if client is first else first).handle(changed(message, {"references": G + 1}))
+            (second if client is first else first).handle(other)
     assert read_client_state(first.state_path)[0].releases[-1].n_releases == 3
-
-
-def test_a_client_whose_state_was_deleted_does_not_go_on(tmp_path):
-    client = one(tmp_path)
-    begin(client)
-    client.state_path.unlink()
-    with pytest.raises(ValueError, match="to have begun, but there is no"):
-        client.handle(Message("round", {"round": 1, "session": "one"}))
 
 
 # nothing of any row
@@ -499,15 +446,11 @@ def floats(seen):
     return {float(v) for x in arrays if x.dtype == np.float32 for v in x.ravel()}
 
 
-@pytest.mark.parametrize(
-    "more",
-    (
-        {},
-        {"coupling": "hot-pairwise", "view_regularizer": "autoencoder"},
-        {"share_features": True},
-        {"share_labels": True},
-    ),
-)
+FEATURES = {"share_features": True}
+LABELS = {"share_labels": True, "coupling": "hot-pairwise", "view_regularizer": "autoencoder"}
+
+
+@pytest.mark.parametrize("more", ({}, FEATURES, LABELS))
 def test_no_row_crosses(crossed, more):
     clients, seen = crossed(**more)
     everything, numbers = b"".join(seen), floats(seen)
@@ -533,7 +476,7 @@ def test_no_row_crosses(crossed, more):
 
 @pytest.mark.parametrize("share_features", (False, True))
 def test_features_cross_only_if_that_was_agreed_and_only_of_linked_people(crossed, share_features):
-    clients, seen = crossed(**({"share_features": True} if share_features else {}))
+    clients, seen = crossed(**(FEATURES if share_features else {}))
     everything = b"".join(seen)
     for name, client in clients.items():
         trainer = client.trainer
@@ -547,7 +490,7 @@ def test_features_cross_only_if_that_was_agreed_and_only_of_linked_people(crosse
 
 def test_labels_cross_only_if_that_was_agreed(crossed):
     for share in (False, True):
-        clients, seen = crossed(**({"share_labels": True} if share else {}))
+        clients, seen = crossed(**(LABELS if share else {}))
         messages = [Message.from_bytes(data) for data in seen]
         arrays = [
             (m.kind, name) for m in messages for name, x in m.arrays.items() if x.dtype.kind == "i"
@@ -566,18 +509,6 @@ def test_labels_cross_only_if_that_was_agreed(crossed):
         assert (codes.tobytes() in b"".join(seen)) == share
 
 
-def test_nothing_else_crosses(crossed):
-    """Every array has one of the names that the documentation tells of."""
-    _, seen = crossed()
-    found = {(m.kind, name) for m in map(Message.from_bytes, seen) for name in m.arrays}
-    up = {("round", "quantiles"), ("round", "scores")}
-    down = {("round", "references"), ("round", "weights"), ("round", "gradient.scores")}
-    labels = {("label_loss", f"{what}.{name}") for what in ("scores", "gradient") for name in NAMES}
-    up |= {("round", "held_out")}
-    end = {("fusion", f"held_out.{name}") for name in NAMES} | {("finish", "references")}
-    assert found == up | down | labels | end
-
-
 # whose word counts
 
 
@@ -594,48 +525,52 @@ def test_settings_alone_do_not_let_anything_be_shared(tmp_path, name, asked, wil
     with pytest.raises(ValueError, match=f"asked to send {what} .*, and has not consented"):
         begin(one(tmp_path, name, shares=()), **asked)
     begin(one(tmp_path, name, shares=willing), **asked)
-
-
-def test_who_has_no_labels_to_share_need_not_agree(tmp_path):
-    begin(one(tmp_path, "clinical", shares=()), share_labels=True)
-
-
-def test_there_is_nothing_else_to_share(tmp_path):
+    withdrawn = one(tmp_path, name, shares=())
+    with pytest.raises(ValueError, match=f"asked to send {what}"):
+        withdrawn.handle(Message("round", {"round": 1, "session": "one"}))
+    begin(one(tmp_path, "clinical", shares=()), share_labels=True)  # of which it has none
     with pytest.raises(ValueError, match="not 'rows'"):
-        one(tmp_path, "clinical", shares=["rows"])
+        one(tmp_path, name, shares=["rows"])
 
 
 def test_a_table_that_has_changed_is_noticed(tmp_path):
-    begin(one(tmp_path, "clinical"))
-    changed = client_data()["clinical"]
-    X = np.array(changed.table.data)
-    X[0, 0] += 1
-    other = ClientData.from_table(
-        "clinical",
-        X,
-        ids=[f"patient-{i}" for i in np.random.default_rng(0).permutation(N_ROWS)],
-        linked_ids=[f"patient-{i}" for i in range(N_LINKED)],
-    )
+    X = np.zeros((N_ROWS, 2))
+    first, other = (ClientData.from_table("clinical", X + k * np.eye(N_ROWS, 2)) for k in (1, 2))
+    begin(one(tmp_path, own=first), label_holder=None)
     with pytest.raises(ValueError, match="but it has changed"):
-        Client(other, tmp_path / "clinical").handle(
-            Message("round", {"round": 1, "session": "one"})
-        )
+        one(tmp_path, own=other).handle(first_round())
 
 
 @pytest.mark.parametrize(
-    ("spoil", "problem"),
+    ("told", "problem"),
     (
-        (lambda x: x * np.nan, "not finite"),
-        (lambda x: x[:1], "float32 of shape"),
+        ({"names": ["genetic", "imaging"]}, "'clinical' among them"),
+        ({"names": ["clinical", "clinical"]}, "distinct names"),
+        ({"names": ["clinical", 3]}, "its 'names.1' cannot be 3"),
+        ({"names": ["clinical", "two\nlines"]}, "a text that is no line"),
+        ({"names": ["clinical", "../b"]}, "names of organizations"),
+        ({"names": None}, "its 'names' cannot be None"),
+        ({"classes": [["a"], ["b"]]}, "classes are not distinct"),
+        ({"classes": ["a", "a"]}, "classes are not distinct"),
+        ({"classes": ["\ud800", "a"]}, "a text that is no line"),
+        ({"session": "\ud800"}, "a text that is no line"),
     ),
 )
-def test_gradients_that_cannot_be_are_refused(tmp_path, recorded, spoil, problem):
-    truth, client = recorded.to("clinical"), one(tmp_path, "clinical")
-    for message, _ in truth:
-        if message.kind == "round" and message.metadata["round"] == 2:
-            gradient = spoil(message.arrays["gradient.scores"]).astype(np.float32)
-            bad = replace(message, arrays={**message.arrays, "gradient.scores": gradient})
-            with pytest.raises(ValueError, match=problem):
-                client.handle(bad)
-            return
+def test_names_and_classes_that_cannot_be_are_refused(tmp_path, told, problem):
+    with pytest.raises(ValueError, match=problem):
+        begin(one(tmp_path), told=told)
+    assert not (tmp_path / "clinical" / "state.federated").exists()
+
+
+def test_shared_labels_that_cannot_be_are_refused(tmp_path):
+    shared = {"share_labels": True, "coupling": "none"}
+    for codes in (np.full(N_LINKED, 3), np.zeros(1, np.int64), np.zeros(N_LINKED, np.float32)):
+        with pytest.raises(ValueError, match="its codes are"):
+            begin(one(tmp_path), {"codes": codes}, **shared)
+    client, valid = one(tmp_path), {"codes": np.zeros(N_LINKED, np.int64)}
+    with pytest.raises(ValueError, match=r"it holds \['codes'\]"):
+        begin(client, valid)
+    begin(client, valid, **shared)
+    message = Message("round", {"round": 1, "session": "one"}, {"codes": np.full(N_LINKED, 3)})
+    with pytest.raises(ValueError, match="its codes are not from -1 to 2"):
         client.handle(message)

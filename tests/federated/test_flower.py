@@ -10,7 +10,7 @@ from sample_tables import NAMES, write_tables
 from hotview.federated import InProcessChannel, Message, Server, Settings
 from hotview.federated.configuration import format_run_config, open_client
 from hotview.federated.flower import make_client_app, make_server_app
-from hotview.federated.flower_channel import pack, read_name, read_reply, unpack
+from hotview.federated.flower_channel import pack, unpack
 
 SMALL = Settings(
     rounds=2,
@@ -62,19 +62,6 @@ def run_client(app, message, context):
 
 @pytest.mark.usefixtures("in_a_run")
 class TestClient:
-    def test_it_says_who_it_is(self, tables):
-        here = context(config=str(tables / "genetic.toml"))
-        assert read_name(make_client_app()(asked(kind="query.name"), here)) == "genetic"
-
-    def test_it_answers_as_its_organization(self, tables):
-        here = context(config=str(tables / "genetic.toml"))
-        reply = make_client_app()(asked(pack(Message("hello"), "genetic")), here)
-        answer = read_reply(reply, "genetic")
-        assert (
-            answer.metadata
-            == open_client(tables / "genetic.toml").handle(Message("hello")).metadata
-        )
-
     def test_a_message_for_another_is_not_answered(self, tables):
         here = context(config=str(tables / "genetic.toml"))
         with pytest.raises(ValueError, match="configured as 'genetic', but its key is that of 'cl"):

@@ -11,7 +11,6 @@ from torch.nn.functional import cross_entropy
 
 from hotview.federated.labels import LinkedQuery, split_linked
 from hotview.federated.local_trainer import (
-    ClientUpdate,
     LocalTrainer,
     QuadraticSurrogate,
     ServerUpdate,
@@ -52,15 +51,6 @@ def slope_of_cross_entropy(at, target):
     x = at.clone().requires_grad_()
     (g,) = torch.autograd.grad(cross_entropy(x, target), x)
     return g
-
-
-def test_a_pull_has_the_true_gradient_where_it_was_told():
-    at, g = torch.randn(4, 3), torch.randn(4, 3)
-    x = at.clone().requires_grad_()
-    value = QuadraticSurrogate(at, g, 0.7)(x)
-    value.backward()
-    assert value == 0
-    assert torch.equal(x.grad, g)
 
 
 @few(max_examples=50, deadline=None)
@@ -142,21 +132,6 @@ def test_private_reports_have_noise_and_rows_of_their_own():
     assert (noisy.sent["quantiles"].diff(dim=1) >= 0).all()
 
 
-def test_a_seed_gives_the_same_learner_and_each_view_its_own():
-    one, again, other = trainer(), trainer(), trainer(random_state=1)
-    for p, q, r in zip(
-        one.network.parameters(),
-        again.network.parameters(),
-        other.network.parameters(),
-        strict=True,
-    ):
-        assert torch.equal(p, q)
-        assert p.shape == r.shape
-    X = standardized("clinical")
-    assert not torch.equal(one.network.encoders[0](X), other.network.encoders[0](X))
-    assert one.make_update(1, asked()).rows.tolist() == again.make_update(1, asked()).rows.tolist()
-
-
 # learning
 
 
@@ -198,24 +173,6 @@ def test_the_first_step_is_on_what_was_reported_and_others_on_the_new_references
     assert row["transport"] > 100
 
 
-def test_scores_follow_their_gradients():
-    one = trainer(classes=CLASSES, coupling="none", local_steps=50, learning_rate=0.01)
-    linked = np.arange(10)
-    report = one.make_update(1, asked(linked))
-    wanted = torch.from_numpy(np.random.default_rng(0).integers(3, size=10))
-
-    def loss():
-        with torch.no_grad():
-            return float(cross_entropy(one.score(linked), wanted))
-
-    g = slope_of_cross_entropy(report.sent["scores"], wanted)
-    before, sent = loss(), report.sent["scores"].clone()
-    row = one.train(report, ServerUpdate(1, {"scores": g}, {"scores": 1 / 40}), 2)
-    assert row["scores"] < 0  # what others lose
-    assert loss() < before
-    assert torch.equal(report.sent["scores"], sent)
-
-
 def weights_after(server_update, round=2):
     one = trainer(classes=CLASSES, coupling="none")
     one.train(one.make_update(1, asked(np.arange(5))), server_update, round)
@@ -243,26 +200,6 @@ def test_own_labels_of_people_who_are_not_linked_are_learned():
     with torch.no_grad():
         scores = one.network.view_heads[0](one.network.encoders[0](standardized(HOLDER)[own]))
     assert (scores.argmax(1).numpy() == truth).mean() > 0.9
-
-
-def test_an_autoencoder_learns_at_home():
-    one = trainer(
-        coupling="none", view_regularizer="autoencoder", local_steps=50, learning_rate=0.01
-    )
-    rows = [one.train(one.make_update(r, asked()), ServerUpdate(), r + 1) for r in (1, 2, 3)]
-    losses = [row["reconstruction"] for row in rows]
-    assert losses == sorted(losses, reverse=True)
-    X = standardized("clinical")
-    with torch.no_grad():
-        decoded = one.network.decoders[0](one.network.encoders[0](X))
-    assert float((decoded - X).square().mean()) < 0.5  # of a variance of 1
-
-
-def test_nothing_to_learn_changes_nothing():
-    one = trainer(coupling="none")
-    before = [p.detach().clone() for p in one.network.parameters()]
-    assert one.train(ClientUpdate(), ServerUpdate(), 1) == {}
-    assert all(torch.equal(p, q) for p, q in zip(one.network.parameters(), before, strict=True))
 
 
 # labels that the holder shares

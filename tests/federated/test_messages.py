@@ -59,13 +59,6 @@ def test_numbers_come_to_the_last_bit():
     assert came.metadata["x"] == 0.1 + 0.2
 
 
-def test_what_came_can_be_written_to_and_what_was_sent_stays():
-    sent = sample()
-    came = Message.from_bytes(sent.to_bytes())
-    came.arrays["quantiles"][:] = 7
-    assert sent.arrays["quantiles"][0, 0] == 0
-
-
 def test_the_same_message_is_the_same_bytes():
     one, other = sample(), sample()
     turned = Message(
@@ -75,12 +68,6 @@ def test_the_same_message_is_the_same_bytes():
     )
     assert one.to_bytes() == turned.to_bytes()
     assert one.to_bytes() != Message("round", {**one.metadata, "round": 4}, one.arrays).to_bytes()
-
-
-def test_arrays_in_any_layout():
-    x = np.arange(12, dtype=np.float32).reshape(3, 4)
-    came = Message.from_bytes(Message("round", {}, {"x": x[::2, ::-1]}).to_bytes())
-    np.testing.assert_array_equal(came.arrays["x"], x[::2, ::-1])
 
 
 @pytest.mark.parametrize("dtype", ("float64", "int32", "bool", "uint8", "float16", ">f4", "object"))
@@ -96,14 +83,10 @@ def test_other_types_are_not_taken(dtype):
         Message.from_bytes(packed(told, {"x": np.zeros(2, dtype)}))
 
 
-@pytest.mark.parametrize("value", (float("nan"), float("inf")))
-def test_facts_are_what_json_can_tell(value):
-    with pytest.raises(ValueError, match="JSON"):
-        Message("round", {"x": value}).to_bytes()
-
-
 @pytest.mark.parametrize("number", ("NaN", "Infinity", "-Infinity", "1e999"))
-def test_facts_that_are_no_numbers_are_refused(number):
+def test_facts_that_are_no_numbers_are_neither_sent_nor_taken(number):
+    with pytest.raises(ValueError, match="JSON"):
+        Message("round", {"x": float(number)}).to_bytes()
     text = '{"version": 1, "kind": "label_loss", "metadata": {"curvature": %s}}'
     Message.from_bytes(save({}, {"hotview": text % "0.25"}))
     with pytest.raises(ValueError, match="it is no message"):
@@ -195,13 +178,6 @@ def test_whatever_is_cut_off_is_refused():
 
 
 @settings(deadline=None)
-@given(st.binary(max_size=300))
-def test_any_bytes_are_refused_alike(data):
-    with pytest.raises(ValueError, match="it is"):
-        Message.from_bytes(data)
-
-
-@settings(deadline=None)
 @given(st.data())
 def test_a_damaged_message_is_refused_or_still_one(data):
     whole = bytearray(sample().to_bytes())
@@ -215,21 +191,15 @@ def test_a_damaged_message_is_refused_or_still_one(data):
     assert isinstance(came.metadata, dict)
 
 
-def test_too_large_is_refused_unread(monkeypatch):
+def test_what_takes_much_memory_is_refused_unread(monkeypatch):
+    long = packed({"version": 1, "kind": "round", "metadata": {"x": "x" * 2**20}})
     whole = sample().to_bytes()
     monkeypatch.setattr(messages, "_MAX_BYTES", len(whole))
     Message.from_bytes(whole)
-    monkeypatch.setattr(messages, "_MAX_BYTES", len(whole) - 1)
     monkeypatch.setattr(messages, "load", lambda data: pytest.fail("it was read"))
-    with pytest.raises(ValueError, match="it is no message"):
-        Message.from_bytes(whole)
-
-
-def test_a_header_that_takes_much_memory_is_refused_unread(monkeypatch):
-    long = packed({"version": 1, "kind": "round", "metadata": {"x": "x" * 2**20}})
-    monkeypatch.setattr(messages, "load", lambda data: pytest.fail("it was read"))
-    with pytest.raises(ValueError, match="it is no message"):
-        Message.from_bytes(long)
+    for data in (long, whole + b"\0"):
+        with pytest.raises(ValueError, match="it is no message"):
+            Message.from_bytes(data)
 
 
 class Echo:
@@ -241,18 +211,11 @@ class Echo:
 
 
 class Broken:
+    def __init__(self, error):
+        self.error = error
+
     def handle(self, message):
-        raise OSError("no space left")
-
-
-class Speechless:
-    def handle(self, message):
-        return Message("round", {}, {"x": np.zeros(2)})  # of a type that cannot be sent
-
-
-class Wordless:
-    def handle(self, message):
-        return None
+        raise self.error
 
 
 def test_everybody_gets_its_own_message():
@@ -260,12 +223,6 @@ def test_everybody_gets_its_own_message():
     assert channel.names == ["a", "b"]
     answers = channel.exchange({n: Message("hello", {"to": n}) for n in ("b", "a")}, timeout=1)
     assert {name: answer.metadata["to"] for name, answer in answers.items()} == {"a": "a", "b": "b"}
-
-
-def test_some_may_be_asked_alone():
-    assert set(
-        InProcessChannel({"a": Echo(), "b": Echo()}).exchange({"b": Message("hello")}, 1)
-    ) == {"b"}
 
 
 def test_nothing_passes_but_bytes():
@@ -279,32 +236,12 @@ def test_nothing_passes_but_bytes():
     assert back.arrays["x"].tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize(
-    ("who", "reason"),
-    (
-        (Broken(), "OSError: no space left"),
-        (Speechless(), "TypeError: Expected arrays of"),
-        (Wordless(), "AttributeError: "),
-    ),
-)
-def test_an_error_over_there_is_a_failure_here(who, reason):
-    answers = InProcessChannel({"a": who, "b": Echo()}).exchange(
-        {"a": Message("hello"), "b": Message("hello")}, 1
-    )
-    assert isinstance(answers["a"], Failure)
-    assert answers["a"].reason.startswith(reason)
+def test_an_error_over_there_is_a_failure_here_and_an_interrupt_is_none():
+    clients = {"a": Broken(OSError("no space left")), "b": Echo()}
+    messages = {name: Message("hello") for name in ("a", "b", "absent")}
+    answers = InProcessChannel(clients).exchange(messages, 1)
+    assert isinstance(answers["absent"], Failure)
+    assert answers["a"] == Failure("OSError: no space left")
     assert answers["b"].kind == "hello"
-
-
-def test_who_is_not_there_fails():
-    (answer,) = InProcessChannel({}).exchange({"a": Message("hello")}, 1).values()
-    assert isinstance(answer, Failure)
-
-
-def test_an_interrupt_is_no_failure():
-    class Interrupted:
-        def handle(self, message):
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        InProcessChannel({"a": Interrupted()}).exchange({"a": Message("hello")}, 1)
+        InProcessChannel({"a": Broken(KeyboardInterrupt())}).exchange({"a": Message("hello")}, 1)

@@ -60,17 +60,10 @@ def test_costs_of_quantiles_are_those_of_the_clouds():
     )
 
 
-def test_costs_are_mean_squared_differences():
-    Qs = [report(cloud(seed)).sent["quantiles"].double() for seed in range(3)]
-    C = quantile_costs(Qs)
-    truth = [[float((P - Q).square().mean()) for Q in Qs] for P in Qs]
-    np.testing.assert_allclose(C, truth, rtol=1e-12)
-    assert torch.equal(C, C.T)
-    assert (C.diag() == 0).all()
-
-
-def test_gradients_of_costs():
+def test_costs_are_mean_squared_differences_and_have_their_gradients():
     Qs = [report(cloud(seed)).sent["quantiles"].double().requires_grad_() for seed in range(3)]
+    truth = [[float((P - Q).detach().square().mean()) for Q in Qs] for P in Qs]
+    np.testing.assert_allclose(quantile_costs(Qs).detach(), truth, rtol=1e-12, atol=1e-15)
     weights = torch.rand(3, 3, dtype=torch.float64)
     assert torch.autograd.gradcheck(lambda *Qs: (weights * quantile_costs(Qs)).sum(), Qs)
     R = Qs.pop()
@@ -145,19 +138,15 @@ def test_what_is_told_of_moments_bounds_what_comes_when_all_move_at_once():
     assert penalty(near) - penalty(before) == pytest.approx(slope, rel=1e-3)
 
 
-def test_without_a_coupling_to_references_there_are_none():
-    center = ServerCoupling(settings(coupling="hot-pairwise"), NAMES)
-    coupled = center.update(reports())
-    assert center.references is None
-    assert coupled.weights == {}
-
-
 # references
 
 
 def test_rows_of_the_plan_are_told_with_the_references_to_which_they_belong():
     center = ServerCoupling(settings(), NAMES)
     before = center.references
+    for seed in (0, 1):
+        other = ServerCoupling(settings(random_state=seed), NAMES).references
+        assert torch.equal(before, other) == (seed == 0)
     coupled = center.update(reports())
     assert not torch.equal(center.references, before)
     theta = directions(0, 1, 0, M, D)
@@ -168,6 +157,10 @@ def test_rows_of_the_plan_are_told_with_the_references_to_which_they_belong():
     for s, name in enumerate(NAMES):
         assert torch.equal(coupled.weights[name], coupled.plan.W[s])
     assert coupled.gradients == {}
+    some = center.update(reports(2, ("d", "b")))  # the plan is over those who are there
+    assert some.names == ["b", "d"]
+    torch.testing.assert_close(some.plan.W.sum(1), torch.full((2,), 1 / 2), atol=1e-4, rtol=0)
+    torch.testing.assert_close(some.plan.W.sum(0), torch.full((2,), 1 / 2), atol=1e-4, rtol=0)
 
 
 def nearest(center):
@@ -194,31 +187,7 @@ def test_references_move_toward_the_views(local_steps):
         assert max(distances[1:]) < 0.5 * distances[0]
 
 
-def test_no_report_is_changed():
-    given = reports()
-    before = {name: one.sent["quantiles"].clone() for name, one in given.items()}
-    for coupling in ("hot-reference", "hot-pairwise"):
-        ServerCoupling(settings(coupling=coupling), NAMES).update(given)
-    for name, one in given.items():
-        assert torch.equal(one.sent["quantiles"], before[name])
-        assert not one.sent["quantiles"].requires_grad
-
-
 # who is there
-
-
-@pytest.mark.parametrize("coupling", ("hot-reference", "hot-pairwise"))
-@pytest.mark.parametrize("names", (NAMES, ("a", "b", "d"), ("d", "b")))
-def test_the_plan_is_over_those_who_are_there(coupling, names):
-    center = ServerCoupling(settings(coupling=coupling), NAMES)
-    coupled = center.update(reports(names=names))
-    assert coupled.names == sorted(names)
-    W, n = coupled.plan.W, len(names)
-    assert W.shape == (n, n if coupling == "hot-pairwise" else 2)
-    torch.testing.assert_close(W.sum(1), torch.full((n,), 1 / n), atol=1e-4, rtol=0)
-    torch.testing.assert_close(
-        W.sum(0), torch.full((W.shape[1],), 1 / W.shape[1]), atol=1e-4, rtol=0
-    )
 
 
 @pytest.mark.parametrize("coupling", ("hot-reference", "hot-pairwise"))
@@ -250,8 +219,9 @@ def test_costs_are_averaged_over_rounds_and_kept_of_those_absent(coupling):
 # going on
 
 
-@pytest.mark.parametrize("coupling", ("hot-reference", "hot-pairwise"))
-@pytest.mark.parametrize("after", (0, 1, 3))
+@pytest.mark.parametrize(
+    ("coupling", "after"), (("hot-reference", 0), ("hot-pairwise", 1), ("hot-reference", 3))
+)
 def test_a_restored_center_goes_on_bit_for_bit(coupling, after):
     given = settings(coupling=coupling, local_steps=2)
     stays = ServerCoupling(given, NAMES)
@@ -267,21 +237,3 @@ def test_a_restored_center_goes_on_bit_for_bit(coupling, after):
         assert one.parts == other.parts
         if coupling == "hot-reference":
             assert torch.equal(stays.references, comes.references)
-
-
-def test_a_state_is_of_its_moment():
-    center = ServerCoupling(settings(), NAMES)
-    center.update(reports())
-    state = center.state()
-    before = {name: x.clone() for name, x in state.items()}
-    center.update(reports(2))
-    assert all(torch.equal(state[name], before[name]) for name in state)
-
-
-def test_a_seed_gives_the_same_references():
-    one, other = (
-        ServerCoupling(settings(random_state=3), NAMES),
-        ServerCoupling(settings(random_state=3), NAMES),
-    )
-    assert torch.equal(one.references, other.references)
-    assert not torch.equal(one.references, ServerCoupling(settings(), NAMES).references)

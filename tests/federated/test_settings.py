@@ -1,6 +1,6 @@
 import inspect
 import json
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import fields
 
 import pytest
 
@@ -24,19 +24,6 @@ def test_settings_go_through_json():
     given = Settings(**OTHER)
     assert Settings.from_json(json.loads(json.dumps(given.to_json()))) == given
     assert set(given.to_json()) == {field.name for field in fields(Settings)}
-
-
-def test_what_is_not_said_has_its_default():
-    assert Settings.from_json({}) == Settings()
-    assert Settings.from_json({"rounds": 3}) == Settings(rounds=3)
-
-
-def test_what_is_given_stays():
-    facts = {"hidden": [8, 4]}
-    Settings.from_json(facts)
-    assert facts == {"hidden": [8, 4]}
-    with pytest.raises(FrozenInstanceError):
-        Settings().rounds = 3
 
 
 def test_settings_of_estimators_have_the_same_names_and_defaults():
