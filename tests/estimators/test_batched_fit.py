@@ -1,35 +1,29 @@
-import copy
-
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+import hotview as hv
 from hotview import HOTReferenceSpec, MultiViewClassifier, MultiViewEncoder
+from hotview._archive import round_to_float16
 from hotview.datasets import make_views
-from hotview.estimators import fit
 from hotview.estimators.batched_fit import fit_batched
+from hotview.estimators.fit import fit_views
+from hotview.estimators.member_fit import MemberFit
 from hotview.ot import sinkhorn
-from hotview.semisupervised.knn import FLOOR
 from hotview.training.view_plan import match_columns
+from tests.estimators.small_fits import SMALL
 
-SMALL = {
-    "hidden": (8,),
-    "encoder_dim": 4,
-    "n_components": 3,
-    "max_epochs": 3,
-    "n_estimators": 1,
-    "device": "cpu",
-}
 DATA = [make_views(40, n_views=4, n_columns=5, labeled=0.5, random_state=r) for r in range(3)]
 
 
 def classifier(r, **parameters):
     arguments = {"Xs": DATA[r].linked, "y": DATA[r].linked_target, "unaligned": DATA[r].views}
-    return MultiViewClassifier(random_state=r, **{**SMALL, **parameters}), arguments
+    return MultiViewClassifier(**{**SMALL, "random_state": r, **parameters}), arguments
 
 
 def encoder(r, **parameters):
-    return MultiViewEncoder(random_state=r, **{**SMALL, **parameters}), {"Xs": DATA[r].views}
+    return MultiViewEncoder(**{**SMALL, "random_state": r, **parameters}), {"Xs": DATA[r].views}
 
 
 def check_same(found, expected, r):
@@ -41,14 +35,16 @@ def check_same(found, expected, r):
         np.testing.assert_allclose(found.plan_.W, expected.plan_.W, atol=1e-3)
 
 
-@pytest.mark.parametrize("make", (classifier, encoder))
 @pytest.mark.parametrize(
-    "parameters",
-    ({}, {"coupling": "none"}, {"coupling": "hot-pairwise", "view_regularizer": "none"}),
+    ("make", "parameters"),
+    (
+        (classifier, {}),
+        (encoder, {"coupling": "hot-pairwise", "view_regularizer": "none"}),
+    ),
     ids=str,
 )
 def test_fits_on_different_data_are_as_if_alone(make, parameters):
-    together = [make(r, **parameters) for r in range(3)]
+    together = [make(r, **parameters) for r in range(2)]
     fit_batched(together)
     for r, (model, _) in enumerate(together):
         alone, arguments = make(r, **parameters)
@@ -56,22 +52,20 @@ def test_fits_on_different_data_are_as_if_alone(make, parameters):
 
 
 def test_what_cannot_be_stacked_is_fitted_all_the_same():
-    different = [
-        classifier(0),
-        encoder(1),
-        classifier(2, coupling="none"),
-        classifier(1, batch_size=10),
-        classifier(1, coupling=HOTReferenceSpec(0.5)),
-    ]
-    fit_batched(different, view_tests=False)
-    alone = [
-        classifier(0),
-        encoder(1),
-        classifier(2, coupling="none"),
-        classifier(1, batch_size=10),
-        classifier(1, coupling=HOTReferenceSpec(0.5)),
-    ]
-    for (model, _), (other, arguments), r in zip(different, alone, (0, 1, 2, 1, 1), strict=True):
+    def different():
+        return [
+            classifier(0),
+            encoder(1),
+            classifier(0, coupling="none"),
+            classifier(1, batch_size=10),
+            classifier(1, coupling=HOTReferenceSpec(0.5)),
+        ]
+
+    together = different()
+    fit_batched(together, view_tests=False)
+    for (model, _), (other, arguments), r in zip(
+        together, different(), (0, 1, 0, 1, 1), strict=True
+    ):
         check_same(model, other.fit(**arguments), r)
         assert model.plan_ is None or model.plan_.null is None
 
@@ -82,6 +76,9 @@ def test_one_bad_fit_is_refused_before_any_training():
     with pytest.raises(ValueError, match="rows"):
         fit_batched([good, bad])
     assert not hasattr(good[0], "networks_")
+    for parameters, what in (({"devices": 2}, "devices=None"), ({"checkpoint": "a"}, "a checkpo")):
+        with pytest.raises(ValueError, match=f"Expected estimators with.* {what}"):
+            fit_batched([encoder(0, **parameters)])
 
 
 # members of one ensemble
@@ -97,35 +94,13 @@ def test_the_first_member_equals_a_single_one():
     assert several.histories_[1]["loss"] != several.histories_[0]["loss"]
 
 
-def predict_each(model, views):
-    """Probabilities by every member: all share neighbors and ridge regressions."""
-    ensemble, shared, heads = model._ensemble, [], [[], [], []]
-    rows = [model._columns[name].transform(X).double() for name, X in views.items()]
-    for s, X in enumerate(rows):
-        Fs = [copy.deepcopy(f.encoders[s]).double()(X).detach() for f in model.networks_]
-        knn = ensemble.predictors.knn[s]
-        Y = knn.coordinates.project(X, torch.cat(Fs, dim=1))
-        near = torch.cdist(Y, knn.points.double()).sort(dim=1).indices[:, : knn.n_neighbors]
-        by_neighbors = (knn.soft_labels[near].double().mean(1) + FLOOR).log()
-        shared.append([by_neighbors, ensemble.predictors.ridge[s].predict({0: X})])
-        for of_member, network, F in zip(heads, model.networks_, Fs, strict=True):
-            logits = copy.deepcopy(network.view_heads[s]).double()(F).detach()
-            prior = ensemble.predictors.log_prior[s]
-            of_member.append(((logits - prior).softmax(1) + FLOOR).log())
-    joint = ensemble.predictors.joint.predict(dict(enumerate(rows)))
-    present = torch.ones(len(rows[0]), len(rows), dtype=torch.bool)
-    each = []
-    for of_member in heads:
-        by_view = [torch.stack([*x, y], dim=1) for x, y in zip(shared, of_member, strict=True)]
-        scores = torch.stack(by_view, dim=1)
-        each.append(ensemble.super_learner.combine(scores, joint, present).exp().numpy())
-    return each
-
-
 def test_probabilities_are_the_mean_over_members():
     model, arguments = classifier(0, n_estimators=3)
     model.fit(**arguments)
-    each = predict_each(model, DATA[0].linked)
+    given = DATA[0].linked.items()
+    rows = {s: model._columns[name].transform(X) for s, (name, X) in enumerate(given)}
+    with torch.inference_mode():
+        each = model._ensemble.prepare()(rows).exp().numpy()
     mean = np.mean(each, axis=0)
     np.testing.assert_allclose(model.predict_proba(DATA[0].linked), mean, rtol=1e-6)
 
@@ -138,20 +113,15 @@ def test_probabilities_are_the_mean_over_members():
     assert (found > 0).any()
 
 
-def test_one_member_does_not_disagree():
-    model, arguments = classifier(0)
-    assert (model.fit(**arguments).predict_disagreement(DATA[0].linked) < 1e-12).all()
-
-
-@pytest.mark.parametrize("coupling", ("hot-pairwise", "hot-reference", "none"))
+@pytest.mark.parametrize("coupling", ("hot-pairwise", "hot-reference"))
 def test_the_plan_is_solved_for_the_mean_costs_of_members(coupling):
-    model, arguments = encoder(0, n_estimators=4, coupling=coupling)
+    model, arguments = encoder(0, n_estimators=3, coupling=coupling)
     model.fit(**arguments)
-    if coupling == "none":
-        assert model.plan_ is None
-        assert model.plans_ is None
-        return
-    assert len(model.plans_) == 4
+    F = model.transform(DATA[0].views)["view_1"]
+    assert F.shape == (40, 3 * 4)
+    assert not np.allclose(F[:, :4], F[:, 4:8])
+    assert len(model.get_feature_names_out()) == 4 * F.shape[1]
+    assert len(model.plans_) == 3
     W, std = model.plan_.W, model.plan_.std
     n, k = W.shape
     np.testing.assert_allclose(W.sum(1), np.full(n, 1 / n), atol=1e-5)
@@ -166,48 +136,61 @@ def test_the_plan_is_solved_for_the_mean_costs_of_members(coupling):
     np.testing.assert_allclose(W, sinkhorn(C, reg=0.1, relative=True, mask=mask).W, atol=1e-5)
     np.testing.assert_allclose(std, Ws.std(0, ddof=1), atol=1e-6)
     if coupling == "hot-reference":
-        assert model.references_.shape[:2] == (4, k)
+        assert model.references_.shape[:2] == (3, k)
 
 
-def test_features_of_members_are_side_by_side():
-    model, arguments = encoder(0, n_estimators=2)
-    F = model.fit(**arguments).transform(DATA[0].views)["view_1"]
-    assert F.shape == (40, 2 * SMALL["encoder_dim"])
-    assert not np.allclose(F[:, :4], F[:, 4:])
-    assert len(model.get_feature_names_out()) == 4 * F.shape[1]
-    assert model.references_.shape[0] == 2
+# weights of networks
 
 
-def test_members_share_their_rows(monkeypatch):
-    calls, read = [], fit.scan_views
-    monkeypatch.setattr(fit, "scan_views", lambda *a, **k: calls.append(1) or read(*a, **k))
-    model, arguments = classifier(0, n_estimators=3)
-    model.fit(**arguments)
-    assert len(calls) == 1
+def inputs_of(**parameters):
+    model, arguments = classifier(0, **parameters)
+    return model._inputs(**arguments)
 
 
-@pytest.mark.parametrize("n", (0, -1, 1.5, "2", True))
-def test_n_estimators_is_a_count(n):
-    model, arguments = classifier(0, n_estimators=n)
-    with pytest.raises((ValueError, TypeError), match="n_estimators"):
-        model.fit(**arguments)
+def test_weights_are_rounded_to_what_float16_holds_where_labels_are_propagated():
+    def is_rounded(module):
+        return all(torch.equal(round_to_float16(p), p) for p in module.parameters())
+
+    own = nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 4))
+    (fit,) = fit_views([inputs_of(encoders={"view_1": own})])
+    (network,) = fit.ensemble.networks
+    assert not is_rounded(network.encoders[1])  # the user's own
+    for part in (network.encoders[0], network.encoders[2], network.view_heads, network.maps):
+        assert is_rounded(part)
+    for s, graph in enumerate(fit.shared.graphs):  # and features of nodes are those of the weights
+        with torch.no_grad():
+            expected = network.encoders[s](graph.rows.take(graph.nodes))
+        features, scale = fit.members[0].features[s]
+        np.testing.assert_allclose(features * scale, expected, rtol=1e-5, atol=1e-6)
+    (heads,) = fit_views([inputs_of(pseudo_labels=False)], view_tests=False)
+    assert not is_rounded(heads.ensemble.networks[0])
+    assert heads.members[0].plan.null is None
 
 
-def test_members_are_reproducible_from_a_seed_and_differ_without():
-    def fitted(random_state):
-        model, arguments = encoder(0, n_estimators=2)
-        return model.set_params(random_state=random_state).fit(**arguments)
-
-    first, again, other = fitted(5), fitted(5), fitted(6)
-    views = DATA[0].views
-    assert np.array_equal(first.transform(views)["view_0"], again.transform(views)["view_0"])
-    assert not np.array_equal(first.transform(views)["view_0"], other.transform(views)["view_0"])
-    generator = fitted(np.random.default_rng(5)), fitted(np.random.default_rng(5))
-    assert np.array_equal(*(model.transform(views)["view_0"] for model in generator))
-    fitted(None)
+def group_of(**parameters):
+    return MemberFit(inputs_of(**parameters), 0).group
 
 
-def test_fits_of_several_processes_are_not_trained_together():
-    model, arguments = encoder(0, devices=2)
-    with pytest.raises(ValueError, match="Expected estimators with devices=None"):
-        fit_batched([(model, arguments)])
+class OwnCoupling(hv.HOTReferenceSpec):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("parameters", "is_same"),
+    (
+        ({"random_state": 3}, True),
+        ({"coupling": hv.HOTReferenceSpec(weight=0.5, orthogonality_weight=0.5)}, True),
+        ({"view_regularizer": hv.AutoencoderSpec(0.1)}, True),
+        ({"coupling": "none"}, False),
+        ({"learning_rate": 0.5}, False),
+        ({"coupling": hv.HOTReferenceSpec(reg=0.5)}, False),
+        ({"coupling": hv.HOTReferenceSpec(n_projections=7)}, False),
+        ({"coupling": hv.HOTReferenceSpec(orthogonality_weight=float("inf"))}, False),
+        ({"coupling": OwnCoupling()}, False),
+        ({"view_regularizer": "none"}, False),
+    ),
+    ids=str,
+)
+def test_networks_that_are_trained_together_differ_in_seeds_and_weights_alone(parameters, is_same):
+    usual = {"view_regularizer": "autoencoder"}
+    assert (group_of(**{**usual, **parameters}) == group_of(**usual)) == is_same
