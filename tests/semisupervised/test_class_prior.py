@@ -62,19 +62,11 @@ def test_shares_of_a_view_are_shrunk_to_those_of_all():
         np.testing.assert_allclose(prior, kept * np.array(counts) / 100 + (1 - kept) * common)
     np.testing.assert_allclose(found[2], common)  # a view without labels has those of all
     assert found[0, 0] > common[0] > found[1, 0]
-
-
-def test_the_same_labels_in_more_views_are_not_more_labels():
-    one = class_priors(codes_of([20, 8]), 2)[0]
-    for n_views in (2, 5):
-        found = class_priors(codes_of(*[[20, 8]] * n_views), 2)
-        np.testing.assert_allclose(found, np.tile(one, (n_views, 1)))
-
-
-def test_without_labels_priors_are_equal():
-    np.testing.assert_array_equal(
-        class_priors(codes_of([0, 0, 0], [0, 0, 0]), 3), np.full((2, 3), 1 / 3)
-    )
+    one = class_priors(codes_of([20, 8]), 2)  # the same labels in more views are not more labels
+    again = class_priors(codes_of(*[[20, 8]] * 5), 2)
+    np.testing.assert_allclose(again, np.tile(one, (5, 1)))
+    nobody = class_priors(codes_of([0, 0, 0], [0, 0, 0]), 3)
+    np.testing.assert_array_equal(nobody, np.full((2, 3), 1 / 3))
 
 
 # another mix of classes
@@ -95,9 +87,5 @@ def test_the_shift_by_hand():
     shrunk = kept * np.array([0.74, 0.26]) + (1 - kept) * population
     expected = prior * shrunk / population
     np.testing.assert_allclose(shift_prior(rows, population, prior), expected / expected.sum())
-
-
-def test_a_few_rows_shift_nothing():
-    prior = np.array([0.2, 0.8])
-    rows = np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]])
-    np.testing.assert_allclose(shift_prior(rows, np.full(2, 0.5), prior), prior)
+    few = np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]])  # which shift nothing
+    np.testing.assert_allclose(shift_prior(few, np.full(2, 0.5), prior), prior)

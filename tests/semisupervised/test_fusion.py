@@ -74,34 +74,26 @@ def test_scores_are_weighted_sums_of_logarithms(absent, joint, power):
     np.testing.assert_allclose(np.exp(found).sum(axis=1), 1)
 
 
-def test_of_what_nobody_speaks_all_classes_are_alike():
-    pool, fold = LogOpinionPool((1.0,) * 4, (1.0,) * 3, 0.5), make_fold(5)
-    found = scores(pool, fold.log_probs, np.zeros((5, 4), dtype=bool))
-    np.testing.assert_allclose(found, np.log(1 / N_CLASSES))
-
-
-def test_some_views_may_be_silent_beside_the_joint_judgment():
+def test_some_views_may_be_silent_beside_the_joint_judgment_and_all_judges():
     pool, fold = LogOpinionPool((1.0, 0.2, 0.5, 2.0), (0.3, 0.9, 1.1), 0.7), make_fold(5)
     present = np.tile([False, True, False, True], (5, 1))
     expected = log_softmax(0.2 * fold.log_probs[:, 1] + 2 * fold.log_probs[:, 3], axis=1)
     np.testing.assert_allclose(scores(pool, fold.log_probs, present), expected)
+    silent = scores(pool, fold.log_probs, np.zeros((5, 4), dtype=bool))
+    np.testing.assert_allclose(silent, np.log(1 / N_CLASSES))
 
 
 # how it is found
 
 
-def test_without_labels_weights_are_equal():
+def test_without_labels_weights_are_equal_and_worth_as_much_however_many_views_there_are():
     complete, partial = equal_weights()
     for fold in ([], [make_fold(0)], [make_fold(0), make_fold(0)]):
         pool = fit_pool(fold, N_VIEWS, random_numbers())
         np.testing.assert_allclose(pool.complete, complete)
         np.testing.assert_allclose(pool.partial, partial)
         assert pool.power == fusion._POWER
-
-
-@pytest.mark.parametrize("n", (2, 5))
-def test_equal_weights_are_worth_as_much_however_many_views_there_are(n):
-    pool = fit_pool([], n, random_numbers())
+    pool = fit_pool([], 5, random_numbers())
     assert sum(pool.complete) == pytest.approx(1.5)
     assert len(set(pool.complete[:-1])) == len(set(pool.partial)) == 1
     assert pool.complete[-1] < pool.complete[0]
@@ -174,16 +166,6 @@ def test_gradients_are_right(monkeypatch):
     assert complete[0](complete[1])[1][-1] == 0
 
 
-def test_who_is_right_counts_more_and_who_guesses_less():
-    pool = fit_pool([make_fold(300, (0.95, 0.6, 0.0, 0.6))], N_VIEWS, random_numbers())
-    complete, partial = equal_weights()
-    assert pool.complete[0] > pool.complete[1] > pool.complete[2]
-    assert pool.partial[0] > pool.partial[1] > pool.partial[2]
-    assert pool.complete[2] < 0.6 * complete[2]
-    assert pool.partial[2] < 0.6 * partial[2]
-    assert pool.complete[0] > 1.5 * complete[0]
-
-
 def test_numbers_of_rows_views_and_classes_and_parts_of_rows_do_not_matter():
     fold = make_fold()
     expected = fit_pool([fold], N_VIEWS, random_numbers())
@@ -202,31 +184,13 @@ def test_numbers_of_rows_views_and_classes_and_parts_of_rows_do_not_matter():
 
 
 def test_where_nobody_judges_jointly_the_views_are_weighed():
-    fold = make_fold()
-    fold.present[:, -1] = False
-    pool = fit_pool([fold], N_VIEWS, random_numbers())
+    fold, shifted = make_fold(), make_fold()
+    fold.present[:, -1] = shifted.present[:, -1] = False
+    shifted.log_probs[:] += 5.0  # scores that are not probabilities are made such
+    pool, same = (fit_pool([one], N_VIEWS, random_numbers()) for one in (fold, shifted))
     np.testing.assert_allclose(pool.complete, equal_weights()[0])
     assert pool.partial[0] > max(pool.partial[1:])
-
-
-def test_scores_that_are_not_probabilities_are_made_such():
-    fold = make_fold()
-    shifted = OutOfFold(fold.log_probs + 5.0, fold.present, fold.target)
-    one, two = (fit_pool([h], N_VIEWS, random_numbers()) for h in (fold, shifted))
-    np.testing.assert_allclose(two.complete, one.complete, rtol=1e-4)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_labels_held_out_become_more_probable_than_with_equal_weights(seed):
-    train, test = make_fold(200, seed=seed), make_fold(1000, seed=seed + 10)
-    pool, equal = fit_pool([train], N_VIEWS, random_numbers()), fit_pool([], N_VIEWS, None)
-
-    def loss(pool, present):
-        return -scores(pool, test.log_probs, present)[np.arange(1000), test.target].mean()
-
-    assert loss(pool, test.present) < loss(equal, test.present)
-    some = test.present & (random_numbers(seed).random((1000, 4)) < 0.5)
-    assert loss(pool, some) < loss(equal, some)
+    np.testing.assert_allclose(same.partial, pool.partial, rtol=1e-4)
 
 
 # views that are taken away
@@ -239,13 +203,10 @@ def test_every_row_keeps_some_of_its_views_and_gets_none():
     assert some.shape == (1600, 5)
     assert not (some & ~several).any()
     np.testing.assert_array_equal(some.any(axis=1), several.any(axis=1))
-
-
-def test_any_number_of_views_is_alike_often_and_every_view_too():
+    # Any number of views is alike often, and every view too.
     some = fusion._random_subsets(np.ones((1000, 5), dtype=bool), random_numbers())
-    counts = np.bincount(some.sum(axis=1), minlength=6)
-    assert counts[0] == 0
-    np.testing.assert_allclose(counts[1:] / len(some), 0.2, atol=0.03)
+    shares = np.bincount(some.sum(axis=1), minlength=6) / len(some)
+    np.testing.assert_allclose(shares, [0, *[0.2] * 5], atol=0.03)
     np.testing.assert_allclose(some.mean(axis=0), 0.6, atol=0.03)
 
 

@@ -68,6 +68,10 @@ def test_rows_of_a_constant_view_are_one_point_but_have_neighbors():
     graph = make_graph(np.full((20, 3), 3.0, dtype=np.float32))
     np.testing.assert_array_equal(graph.points, 0)
     assert (graph.adjacency.sum(axis=1) > 0).all()
+    features = np.ones((20, 4), dtype=np.float32)
+    np.testing.assert_allclose(
+        refine_graph(graph, features).adjacency.toarray(), graph.adjacency.toarray()
+    )
 
 
 def brute_force(Y, k):
@@ -77,18 +81,14 @@ def brute_force(Y, k):
 
 
 @pytest.mark.parametrize(("n", "D", "k"), ((60, 3, 5), (30, 12, 4), (120, 1, 10)))
-def test_with_all_components_they_are_the_nearest_of_all_rows(n, D, k):
+def test_they_are_the_nearest_of_all_rows_by_the_components(n, D, k):
     X = np.random.default_rng(0).normal(size=(n, D)) * np.arange(1, D + 1)
     neighbors = nearest_neighbors(ArrayRows(X), PCA().fit(X), k)
     np.testing.assert_array_equal(neighbors, brute_force(X, k))
     assert neighbors.dtype == np.int64
-
-
-def test_with_few_components_they_are_the_nearest_by_these():
-    X = make_rows(D=12)
-    pca = PCA(2).fit(X)
-    neighbors = nearest_neighbors(ArrayRows(X), pca, 5)
-    np.testing.assert_array_equal(neighbors, brute_force(pca.transform(X), 5))
+    pca = PCA(1).fit(X)  # few components
+    expected = brute_force(pca.transform(X), k)
+    np.testing.assert_array_equal(nearest_neighbors(ArrayRows(X), pca, k), expected)
 
 
 def test_a_row_is_not_its_own_neighbor_even_among_copies():
@@ -124,21 +124,7 @@ def test_features_are_added_to_the_components():
     assert refined.nodes is graph.nodes
 
 
-def test_constant_features_leave_neighbors_as_they_are():
-    graph = make_graph()
-    refined = refine_graph(graph, np.ones((70, 4), dtype=np.float32))
-    np.testing.assert_allclose(refined.adjacency.toarray(), graph.adjacency.toarray())
-
-
 # nodes of a large view
-
-
-def test_some_rows_become_nodes_before_others(few_nodes):
-    first = np.array([50, 60, 69, *range(20)])
-    graph = make_graph(first=first)
-    assert len(graph.nodes) == few_nodes == len(graph.points)
-    assert set(first.tolist()) <= set(graph.nodes.tolist())
-    assert graph.adjacency.shape == (30, 30)
 
 
 def test_other_rows_get_the_mean_of_the_nearest_nodes(few_nodes):
@@ -152,18 +138,13 @@ def test_other_rows_get_the_mean_of_the_nearest_nodes(few_nodes):
     np.testing.assert_allclose(extended[others], values[near].mean(axis=1), rtol=1e-4, atol=1e-7)
 
 
-def test_many_rows_are_processed_in_parts(few_nodes, monkeypatch):
-    graph = make_graph()
-    monkeypatch.setattr(module, "_CHUNK", 7)
-    in_parts = make_graph()
-    np.testing.assert_allclose(in_parts.points, graph.points, atol=1e-6)
-    np.testing.assert_array_equal(np.sort(in_parts.nearest), np.sort(graph.nearest))
-
-
-@pytest.mark.parametrize("most", (1, 4, 19))
+@pytest.mark.parametrize("most", (1, 4, 19, 20))
 def test_nodes_are_distinct_and_sorted(monkeypatch, most):
     monkeypatch.setattr(module, "_MAX_NODES", most)
     first = np.array([17, 3, 11, 3, 8])  # one of them twice
+    if most == 20:  # no random number is drawn where all rows are nodes
+        assert choose_nodes(20, first, None).tolist() == list(range(20))
+        return
     nodes = choose_nodes(20, first, np.random.default_rng(0))
     assert len(set(nodes.tolist())) == most
     assert nodes.tolist() == sorted(nodes.tolist())
@@ -184,41 +165,31 @@ def test_the_other_nodes_are_a_fair_draw(monkeypatch):
 # coordinates
 
 
-def test_coordinates_are_those_of_the_graph():
+def test_coordinates_are_those_of_the_graph_and_means_for_other_rows(monkeypatch):
     graph = make_graph()
     coordinates = make_coordinates(graph, 6)
     assert coordinates.dtype == torch.float32
     np.testing.assert_allclose(coordinates, diffusion_coordinates(graph.adjacency, 6), rtol=1e-5)
-
-
-def test_coordinates_of_other_rows_are_means(few_nodes):
+    more = make_coordinates(make_graph(make_rows(5)), 8)  # than rows
+    assert more.shape == (5, 8)
+    assert torch.isfinite(more).all()
+    assert (more[:, 5:] == 0).all()
+    monkeypatch.setattr(module, "_MAX_NODES", 30)
     graph = make_graph()
     inside = diffusion_coordinates(graph.adjacency, 6)
     np.testing.assert_allclose(make_coordinates(graph, 6), graph.extend(inside), atol=1e-5)
 
 
-def test_more_coordinates_than_rows():
-    coordinates = make_coordinates(make_graph(make_rows(5)), 8)
-    assert coordinates.shape == (5, 8)
-    assert torch.isfinite(coordinates).all()
-    assert (coordinates[:, 5:] == 0).all()
-
-
 # scale
 
 
-def test_root_mean_square():
-    Y = np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 4.0], [0.0, -4.0]])
-    assert root_mean_square(Y) == pytest.approx(np.sqrt(12.5))
-    assert root_mean_square(Y + 100) == pytest.approx(np.sqrt(12.5))
-    assert root_mean_square(np.ones((4, 2))) == 1.0
-
-
 @pytest.mark.parametrize("value", (0.1, 1e-20, 1e10))
-def test_rounding_is_no_distance(value):
+def test_the_root_mean_square_is_that_of_distances_beyond_rounding(value):
     assert root_mean_square(np.full((70, 3), value, dtype=np.float32)) == 1.0
     apart = np.array([[value], [1.1 * value]])
     assert root_mean_square(apart) == pytest.approx(0.05 * value)
+    Y = np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 4.0], [0.0, -4.0]])
+    assert root_mean_square(value * (Y + 100)) == pytest.approx(value * np.sqrt(12.5))
 
 
 # numbers of rows among the nodes
@@ -236,12 +207,3 @@ def test_rows_are_numbered_among_the_nodes(few_nodes):
 def test_where_all_rows_are_nodes_their_numbers_are_those_of_the_rows():
     rows = np.array([3, -1, 69, 0, 3])
     assert make_graph().node_numbers(rows).tolist() == rows.tolist()
-
-
-def test_no_random_number_is_drawn_where_all_rows_are_nodes(monkeypatch):
-    monkeypatch.setattr(module, "_MAX_NODES", 6)
-    for n in (5, 6):
-        assert choose_nodes(n, np.array([3]), None).tolist() == list(range(n))
-    chosen = choose_nodes(7, np.array([6, 3]), np.random.default_rng(0))
-    assert len(chosen) == 6
-    assert {3, 6} <= set(chosen.tolist())

@@ -70,59 +70,34 @@ def test_profiles_are_logarithms_of_the_kernel_standardized():
     np.testing.assert_allclose(anchor_profiles(S, linked[:, 0]), P, atol=1e-3)
 
 
-@pytest.mark.parametrize("n_anchors", (0, 1))
-def test_too_few_anchors_tell_no_rows_apart(n_anchors):
-    (S, _), _, _ = make_pair()
-    np.testing.assert_array_equal(anchor_profiles(S, np.arange(n_anchors)), 0)
-
-
 # scores
 
 
 @pytest.mark.parametrize("n_linked", (0, 1, 3))
 def test_rows_add_up_to_1_however_few_are_linked(n_linked):
-    graphs, (y, _), linked = make_pair(n_linked=n_linked)
+    graphs, _, linked = make_pair(n_linked=n_linked)
+    y = np.repeat(np.arange(N_CLASSES), (60, 30, 20, 10))
     F = run(graphs, soft(y), linked)
     assert F.shape == (120, N_CLASSES)
     assert F.min() >= 0
     np.testing.assert_allclose(F.sum(axis=1), 1)
-
-
-def test_without_linked_rows_all_get_the_shares_of_the_teachers_classes():
-    graphs, _, _ = make_pair()
-    y = np.repeat(np.arange(N_CLASSES), (60, 30, 20, 10))
-    F = run(graphs, soft(y), np.empty((0, 2), dtype=np.int64))
-    np.testing.assert_allclose(F, np.broadcast_to(F[0], F.shape), atol=1e-4)
-    assert (np.diff(F[0]) < 0).all()
+    if n_linked == 0:  # all get the shares of the teacher's classes
+        np.testing.assert_allclose(F, np.broadcast_to(F[0], F.shape), atol=1e-4)
+        assert (np.diff(F[0]) < 0).all()
+    if n_linked < 2:  # which tell no rows apart
+        np.testing.assert_array_equal(anchor_profiles(graphs[0], np.arange(n_linked)), 0)
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_class_without_a_linked_row_is_found_all_the_same(seed):
+def test_classes_without_a_linked_row_or_of_other_shares_are_found_all_the_same(seed):
     graphs, (y, truth), linked = make_pair(n=200, seed=seed, classes=(0, 1, 2), n_linked=12)
     F = run(graphs, soft(y), linked)
     missing = truth == 3
     assert accuracy(F, truth) > 0.9
     assert accuracy(F[missing], truth[missing]) > 0.8
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_it_is_no_worse_than_propagation_where_the_teacher_is_often_wrong(seed):
-    graphs, (y, truth), linked = make_pair(n=200, seed=seed, n_linked=12)
-    random = np.random.default_rng(seed)
-    wrong = random.random(200) < 0.3
-    y = np.where(wrong, random.integers(N_CLASSES, size=200), y)
-    seeds = np.zeros((200, N_CLASSES))
-    seeds[linked[:, 1], y[linked[:, 0]]] = 1
-    plain = normalize_by_class_mass(propagate(graphs[1], seeds), np.maximum(seeds.sum(axis=0), 1))
-    assert accuracy(run(graphs, soft(y), linked), truth) >= accuracy(plain, truth) - 0.02
-
-
-def test_the_pupil_may_have_other_shares_of_classes():
-    graphs, (y, truth), linked = make_pair(n=300, n_linked=12)
-    random = np.random.default_rng(0)
-    kept = np.flatnonzero((np.arange(300) < 12) | (truth > 1) | (random.random(300) < 0.25))
-    S = graphs[1][kept][:, kept]
-    F = run((graphs[0], S), soft(y), linked)
+    graphs, (y, truth), linked = make_pair(n=300, seed=seed, n_linked=12)
+    kept = np.flatnonzero((np.arange(300) < 12) | (truth > 1) | (np.arange(300) % 4 == 0))
+    F = run((graphs[0], graphs[1][kept][:, kept]), soft(y), linked)
     assert accuracy(F, truth[kept]) > 0.9
 
 
@@ -152,14 +127,6 @@ def test_a_sample_of_many_rows_is_enough(monkeypatch):
     assert not np.array_equal(run(graphs, soft(y), linked, seed=1), F)
 
 
-def test_the_transport_follows_profiles_and_holds_shares_loosely():
-    P = np.array([[0.0], [1.0]])
-    Q = np.array([[0.0], [0.0], [0.0], [1.0]])
-    moved = label_transfer._transport(P, np.eye(2), Q, np.random.default_rng(0))
-    assert (moved[:3, 0] > 0.9).all()
-    assert moved[3, 1] > 0.9
-
-
 @pytest.mark.parametrize("hold", (0.5, 1.0))
 def test_factors_draw_column_sums_toward_shares(monkeypatch, hold):
     """The optimum of the relaxed problem: log factors are h / (1 − h) times the log shortfall."""
@@ -176,33 +143,12 @@ def test_factors_draw_column_sums_toward_shares(monkeypatch, hold):
 # sources
 
 
-def weights(pairs, seed=0):
-    sources, targets, linked = [], [], []
-    for (S, R), pair in pairs:
-        sources.append(anchor_profiles(S, pair[:, 0]))
-        targets.append(anchor_profiles(R, pair[:, 1]))
-        linked.append(pair)
-    return source_weights(sources, targets, linked, random=np.random.default_rng(seed))
-
-
-def test_a_teacher_of_noise_has_little_weight():
-    graphs, _, linked = make_pair()
-    noise = graph(np.random.default_rng(0).normal(size=(120, 6)))
-    w = weights([(graphs, linked), ((noise, graphs[1]), linked)])
-    np.testing.assert_allclose(w.sum(), 1)
-    assert w[1] < 0.1
-
-
-def test_teachers_that_all_disagree_weigh_the_same():
-    Q = np.random.default_rng(0).normal(size=(30, 5))
-    pairs = np.repeat(np.arange(5)[:, None], 2, axis=1)
-    w = source_weights([-Q, -Q], [Q, Q], [pairs, pairs], random=np.random.default_rng(0))
-    np.testing.assert_allclose(w, 0.5)
-
-
-def test_a_teacher_without_linked_rows_has_no_weight():
-    graphs, _, linked = make_pair()
-    np.testing.assert_array_equal(weights([(graphs, linked), (graphs, linked[:0])]), [1, 0])
+def test_teachers_that_all_disagree_weigh_the_same_and_one_without_links_nothing():
+    Q, pairs = np.random.default_rng(0).normal(size=(30, 5)), np.tile(np.arange(5)[:, None], 2)
+    for first, links, expected in ((-Q, pairs, [0.5, 0.5]), (Q, pairs[:0], [1, 0])):
+        random = np.random.default_rng(0)
+        w = source_weights([first, -Q], [Q, Q], [pairs, links], random=random)
+        np.testing.assert_allclose(w, expected)
 
 
 def correlation(P, Q, linked):
@@ -224,15 +170,8 @@ def test_agreement_is_the_squared_correlation_of_linked_rows(noise):
     assert profile_agreement(P, Q, linked) == pytest.approx(r**2)
     assert 0.1 < r**2 <= 1 + 1e-12
     assert profile_agreement(P, -Q, linked) == 0  # a negative correlation is no agreement
-
-
-def test_agreement_does_not_depend_on_units_and_two_rows_always_agree():
-    P, Q = np.random.default_rng(0).normal(size=(2, 30, 8))
-    linked = np.repeat(np.arange(8)[:, None], 2, axis=1)
-    expected = profile_agreement(P, Q, linked)
-    assert profile_agreement(3 * P + 1, Q / 7 - 2, linked) == pytest.approx(expected)
-    assert profile_agreement(P[:, :2], Q[:, :2], linked[:2]) == 1
-    assert profile_agreement(P[:, :3], Q[:, :3], linked[:3]) < 1
+    assert profile_agreement(3 * P + 1, Q / 7 - 2, linked) == pytest.approx(r**2)
+    assert profile_agreement(P[:, :2], Q[:, 6:], linked[:2] % 6) == 1  # two rows always agree
 
 
 def test_weights_of_sources_are_the_formula():

@@ -33,9 +33,12 @@ def test_those_that_scikit_learn_finds(n, k):
     np.testing.assert_array_equal(find(points, Y, k), expected)
 
 
-@pytest.mark.parametrize(("at", "from_"), ((1e2, 1e2), (1e4, 1e4), (0.0, 1e5)))
-def test_far_from_the_origin_or_from_all_places(at, from_):
+@pytest.mark.parametrize(
+    ("at", "from_", "one"), ((1e2, 1e2, 1e6), (1e4, 1e4, 0.0), (0.0, 1e5, 1.0))
+)
+def test_far_from_the_origin_or_from_all_places(at, from_, one):
     points, Y = make_cloud(300, at=at), make_cloud(50, seed=1, at=from_)
+    points[7] = one  # which changes nothing for the rest
     np.testing.assert_array_equal(find(points, Y, 7), sort_all(points, Y, 7))
 
 
@@ -46,14 +49,14 @@ def test_closer_to_each_other_than_float32_can_tell():
     np.testing.assert_array_equal(find(points, Y, 10), sort_all(points, Y, 10))
 
 
-def test_of_places_that_are_equally_near_the_first():
+@pytest.mark.parametrize("few_threads", (False, True))
+def test_of_places_that_are_equally_near_the_first(monkeypatch, few_threads):
+    if few_threads:
+        monkeypatch.setattr(nearest, "_FEW_THREADS", 0)
     points = np.random.default_rng(0).integers(3, size=(1500, 6))  # many in one place
     Y = np.random.default_rng(1).integers(3, size=(30, 6)).astype(np.float64)
     np.testing.assert_array_equal(find(points, Y, 20), sort_all(points, Y, 20))
-
-
-def test_all_places_in_one():
-    np.testing.assert_array_equal(find(np.zeros((900, 2)), make_cloud(3, 2), 4), [[0, 1, 2, 3]] * 3)
+    np.testing.assert_array_equal(find(np.zeros((900, 6)), Y[:3], 4), [[0, 1, 2, 3]] * 3)
 
 
 def test_no_more_than_there_are():
@@ -68,13 +71,6 @@ def test_many_rows_are_looked_at_in_parts(monkeypatch):
     for room in (1, 3 * 320):  # never less than one row
         monkeypatch.setitem(nearest._N_SCORES, "cpu", room)
         np.testing.assert_array_equal(find(points, Y, 7), expected)
-
-
-def test_how_many_threads_there_are_changes_nothing(monkeypatch):
-    points = np.random.default_rng(0).integers(2, size=(1500, 6))
-    Y = np.random.default_rng(1).integers(2, size=(30, 6)).astype(np.float64)
-    monkeypatch.setattr(nearest, "_FEW_THREADS", 0)
-    np.testing.assert_array_equal(find(points, Y, 7), sort_all(points, Y, 7))
 
 
 def test_rows_beyond_float32_get_places_that_are_there():
@@ -123,12 +119,3 @@ def test_scores_are_out_by_less_than_is_said():
     assert (spread < bound).all()
     assert (spread > bound / 1000).all()  # and by not so much less that all would be doubted
     assert scores[:, 500:].isinf().all()
-
-
-def test_one_place_far_from_all_others_changes_nothing_for_the_rest():
-    random = np.random.default_rng(0)
-    points = torch.from_numpy(random.normal(size=(3000, 8)).astype(np.float32))
-    Y = torch.from_numpy(random.normal(size=(50, 8)))
-    expected = find_nearest(points, Y, 7).sort(dim=1).values
-    far = torch.cat([points, torch.full((1, 8), 1e6)])
-    assert torch.equal(find_nearest(far, Y, 7).sort(dim=1).values, expected)
