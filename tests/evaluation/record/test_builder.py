@@ -5,7 +5,10 @@ import pandas as pd
 import pytest
 
 import hotview
+from hotview.evaluation import permutation_importance
 from hotview.evaluation.record import make_record
+
+PLAIN = {"umap": False, "importance": False}
 
 
 def test_a_model_alone(classifier):
@@ -19,7 +22,7 @@ def test_a_model_alone(classifier):
 
 def test_a_loaded_model_gives_the_same_record(classifier, test, tmp_path):
     loaded = hotview.load(classifier.save(tmp_path / "model.hotview"))
-    ours, theirs = (make_record(m, *test, umap=False) for m in (classifier, loaded))
+    ours, theirs = (make_record(m, *test, **PLAIN) for m in (classifier, loaded))
     assert theirs.scores == ours.scores
     assert theirs.plan == ours.plan
     assert theirs.learning == ours.learning
@@ -27,7 +30,8 @@ def test_a_loaded_model_gives_the_same_record(classifier, test, tmp_path):
 
 def test_rows_with_labels(classifier, test):
     X, y = test
-    record = make_record(classifier, X, y, ids=[f"id {i}" for i in range(80)], umap=False)
+    before = {name: view.copy() for name, view in X.items()}
+    record = make_record(classifier, X, y, ids=[f"id {i}" for i in range(80)], **PLAIN)
     assert record.scores.accuracy.value == classifier.score(X, y)
     assert (record.n_labeled, set(record.rows.values())) == (80, {80})
     space = record.embedding
@@ -35,44 +39,37 @@ def test_rows_with_labels(classifier, test):
     predicted = np.searchsorted(classifier.classes_, classifier.predict(X))
     assert space.predicted[:80] == predicted.tolist()
     assert not record.seen
+    assert all((X[name] == before[name]).all() for name in X)
+    # The common space is that of the first ensemble member.
+    Z = np.vstack([Z[:, :10] for Z in classifier.transform(X, space="common").values()])
+    spread = np.array(space.layouts[0].points).var(axis=0)
+    largest = np.linalg.eigvalsh(np.cov(Z.T, bias=True))[::-1][:2]
+    np.testing.assert_allclose(spread, largest, rtol=1e-2)
 
 
-def test_labels_may_be_missing(classifier, test):
+def test_labels_and_rows_may_be_missing_or_of_classes_that_were_never_seen(classifier, test):
     X, y = test
-    some = np.where(np.arange(80) < 30, y, -1)
-    record = make_record(classifier, X, some, umap=False)
+    holes = {name: view.copy() for name, view in X.items()}
+    for view in holes.values():
+        view[79] = np.nan
+    some = np.where(np.arange(80) < 5, 99, np.where(np.arange(80) < 30, y, -1))
+    record = make_record(classifier, holes, some, **PLAIN)
+    assert set(record.rows.values()) == {79}
     assert record.scores.accuracy.n == record.n_labeled == 30
-    assert record.embedding.truth[79] == -1
-    none = make_record(classifier, X, np.full(80, np.nan), umap=False)
-    assert none.scores is None
-    assert make_record(classifier, X, umap=False).n_labeled == 0
-
-
-def test_labels_that_were_never_seen(classifier, test):
-    X, y = test
-    record = make_record(classifier, X, np.where(np.arange(80) < 5, 99, y), umap=False)
-    assert record.scores.accuracy.n == 80
     assert sum(record.scores.confusion[-1]) == 5
     assert record.embedding.truth[0] == len(record.classes)
+    assert record.embedding.truth[78] == -1
+    none = make_record(classifier, X, np.full(80, np.nan), **PLAIN)
+    assert (none.scores, none.n_labeled) == (None, 0)
 
 
 def test_lists_and_absent_views(classifier, test):
     X, y = test
     listed = [*list(X.values())[:3], None]
-    record = make_record(classifier, listed, y, umap=False)
+    record = make_record(classifier, listed, y, **PLAIN)
     assert list(record.rows) == classifier.view_names_[:3]
     named = {name: X[name] for name in record.rows}
     assert record.scores.accuracy.value == classifier.score(named, y)
-
-
-def test_a_row_without_any_view_is_left_out(classifier, test):
-    X, y = test
-    holes = {name: view.copy() for name, view in X.items()}
-    for view in holes.values():
-        view[0] = np.nan
-    record = make_record(classifier, {**holes}, np.where(np.arange(80) == 0, -1, y), umap=False)
-    assert set(record.rows.values()) == {79}
-    assert record.scores.accuracy.n == 79
 
 
 def test_an_encoders_rows(encoder, train):
@@ -89,22 +86,6 @@ def test_an_encoders_rows(encoder, train):
     assert record.embedding.truth[:2] == [0, -1]
 
 
-def test_the_common_space_is_the_first_replicas(classifier, test):
-    X, _ = test
-    space = make_record(classifier, X, umap=False).embedding
-    Z = np.vstack([Z[:, :10] for Z in classifier.transform(X, space="common").values()])
-    spread = np.array(space.layouts[0].points).var(axis=0)
-    largest = np.linalg.eigvalsh(np.cov(Z.T, bias=True))[::-1][:2]
-    np.testing.assert_allclose(spread, largest, rtol=1e-2)
-
-
-def test_nothing_of_the_callers_is_changed(classifier, test):
-    X, y = test
-    before = {name: view.copy() for name, view in X.items()}
-    make_record(classifier, X, y, umap=False)
-    assert all((X[name] == before[name]).all() for name in X)
-
-
 def test_old_models_recorded_nothing(classifier, tmp_path, monkeypatch):
     for name in ("trained_on_", "fit_warnings_", "metadata_"):
         monkeypatch.delattr(classifier, name, raising=False)
@@ -112,28 +93,36 @@ def test_old_models_recorded_nothing(classifier, tmp_path, monkeypatch):
     assert (record.trained_on, record.fit_warnings, record.metadata) == ({}, None, {})
 
 
-def test_what_does_not_fit_is_refused(classifier, encoder, train, test):
-    X, y = test
-    with pytest.raises(ValueError, match="Expected views beside y"):
-        make_record(classifier, y=y)
-    with pytest.raises(ValueError, match="an encoder predicts nothing"):
-        make_record(encoder, X, training={"Xs": X})
-    with pytest.raises(ValueError, match="Expected y beside training"):
-        make_record(classifier, X, training={"Xs": train[0], "y": train[1]}, umap=False)
-    with pytest.raises(ValueError, match="Expected ids to hold one entry for each of the 80 rows"):
-        make_record(classifier, X, ids=[1, 2], umap=False)
-    with pytest.raises(ValueError, match="rows of view 'view_0'"):
-        make_record(encoder, X, [1, 2], umap=False)
-    with pytest.raises(ValueError, match="Expected aligned views"):
-        make_record(classifier, {**X, "view_0": X["view_0"][:5]}, umap=False)
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    (
+        ("classifier", {"views": None}, "Expected views beside y"),
+        ("encoder", {"training": {"Xs": None}}, "an encoder predicts nothing"),
+        ("classifier", {"y": None, "training": {"Xs": None}}, "Expected y beside training"),
+        (
+            "classifier",
+            {"y": None, "ids": [1, 2]},
+            "Expected ids to hold one entry for each of the 80 rows",
+        ),
+        ("encoder", {"y": [1, 2]}, "rows of view 'view_0'"),
+        ("classifier", {"views": {"view_0": np.ones((5, 20))}}, "Expected aligned views"),
+    ),
+)
+def test_what_does_not_fit_is_refused(kind, change, message, test, request):
+    arguments = dict(zip(("views", "y"), test, strict=True)) | change
+    if "view_0" in (arguments["views"] or ()):
+        arguments["views"] = test[0] | arguments["views"]
+    with pytest.raises(ValueError, match=message):
+        make_record(request.getfixturevalue(kind), **arguments, umap=False)
 
 
-def test_progress_is_shown_where_wanted(classifier, test, train, capsys):
-    X, y = test
+def test_training_rows_add_baselines_and_progress_is_shown_where_wanted(
+    classifier, test, train, capsys
+):
     training = {"Xs": train[0], "y": train[1]}
-    record = make_record(classifier, X, y, training=training, umap=False, verbose=True)
+    record = make_record(classifier, *test, training=training, **PLAIN, verbose=True)
     assert len(record.baselines) == 5
-    alone = make_record(classifier, X, y, umap=False, verbose=False)
+    alone = make_record(classifier, *test, **PLAIN, verbose=False)
     assert alone.baselines == record.baselines[:1]
     assert capsys.readouterr().out == ""
 
@@ -147,7 +136,7 @@ def test_frames_with_text():
     training = {"Xs": views, "y": y}
     model.fit(**training)
     other = {**views, "people": people[["age", "sex"]]}
-    ours, theirs = (make_record(model, X, y, training=training, umap=False) for X in (views, other))
+    ours, theirs = (make_record(model, X, y, training=training, **PLAIN) for X in (views, other))
     assert ours.columns == [2, 3]
     assert theirs.scores == ours.scores
     assert [b.accuracy for b in theirs.baselines] == [b.accuracy for b in ours.baselines]
@@ -155,13 +144,11 @@ def test_frames_with_text():
 
 
 def test_importance_is_that_of_the_permutations_unless_not_wanted(classifier, test):
-    from hotview.evaluation import permutation_importance
-
     found = make_record(classifier, *test, umap=False).importance
     expected = permutation_importance(classifier, *test, n_repeats=3, max_columns=20, max_rows=300)
     assert [e.view for e in found.views] == expected.views.views
     assert [e.value for e in found.views] == pytest.approx(expected.views.loss_increase.tolist())
     assert len(found.columns) == min(15, len(expected.columns)) > 1
     assert found.columns[0].column == expected.columns.columns[0]
-    assert make_record(classifier, *test, umap=False, importance=False).importance is None
+    assert make_record(classifier, *test, **PLAIN).importance is None
     assert make_record(classifier, test[0], umap=False).importance is None

@@ -56,17 +56,13 @@ def test_whole_individuals_are_sampled():
     assert found == embed_views(clouds(3000), linked=True, umap=False)
 
 
-@pytest.mark.parametrize("d", (1, 2))
-def test_few_dimensions(d):
-    (layout,) = embed_views(clouds(10, d), linked=True, umap=False).layouts
-    places = np.array(layout.points)
-    assert places.shape == (20, 2)
-    assert (places[:, 1] == 0).all() == (d == 1)
-
-
-def test_points_that_coincide():
-    views = {0: rows(np.ones((5, 3)))}
-    (layout,) = embed_views(views, linked=True, umap=False).layouts
+def test_few_dimensions_and_points_that_coincide():
+    for d in (1, 2):
+        (layout,) = embed_views(clouds(10, d), linked=True, umap=False).layouts
+        places = np.array(layout.points)
+        assert places.shape == (20, 2)
+        assert (places[:, 1] == 0).all() == (d == 1)
+    (layout,) = embed_views({0: rows(np.ones((5, 3)))}, linked=True, umap=False).layouts
     np.testing.assert_array_equal(layout.points, np.zeros((5, 2)))
 
 

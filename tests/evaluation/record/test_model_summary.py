@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.evaluation.record.model_summary import (
@@ -53,13 +54,14 @@ def test_the_similarity_is_the_estimators(classifier):
     assert describe_views(classifier) == sentences
 
 
-def test_without_linked_rows_shapes_are_described(encoder, train):
+def test_without_linked_rows_shapes_are_described_and_without_coupling_no_plan(encoder, train):
     assert summarize_similarity(encoder) is None
     first, second = describe_views(encoder)
     assert first.startswith("No rows are linked")
     assert second.startswith("In shape, ")
     uncoupled = MultiViewEncoder("none", **SMALL).fit(train[0])
     assert describe_views(uncoupled) == [first]
+    assert summarize_plan(uncoupled) is None
 
 
 def test_pairwise_plans_name_views(train):
@@ -68,10 +70,6 @@ def test_pairwise_plans_name_views(train):
     assert found.pairwise
     assert found.columns == model.view_names_
     assert found.std is None
-
-
-def test_without_a_coupling_there_is_no_plan(train):
-    assert summarize_plan(MultiViewEncoder("none", **SMALL).fit(train[0])) is None
 
 
 def test_curves_are_means_over_replicas():
@@ -90,34 +88,26 @@ def test_long_trainings_are_thinned_but_keep_their_ends():
     assert found.n_epochs == 1000
 
 
-def test_without_history_there_are_no_curves():
-    assert summarize_learning(Recorded([])) is None
-    assert summarize_ranks(Recorded([])) == []
-
-
 def test_ranks_are_those_of_the_last_epoch():
     name = "effective_rank_a"
     (found,) = summarize_ranks(Recorded(rows([1.0, 2.0], name), rows([1.0, 4.0], name)))
     assert (found.view, found.mean, found.max_rank) == ("a", 3.0, 7)
     assert found.std == pytest.approx(np.sqrt(2))
-
-
-def test_settings_of_the_command_line_are_no_changes():
-    model = MultiViewClassifier(unlabeled_marker=None)
-    assert "unlabeled_marker" in {s.name for s in describe_settings(model) if s.changed}
-    model.metadata_ = {"preprocessing": {}}
-    assert "unlabeled_marker" not in {s.name for s in describe_settings(model)}
+    assert summarize_learning(Recorded([])) is None
+    assert summarize_ranks(Recorded([])) == []
 
 
 def test_changed_settings_come_first():
     found = describe_settings(MultiViewClassifier(hidden=(64,), n_components=np.int64(10)))
     assert (found[0].name, found[0].value, found[0].default) == ("hidden", "(64,)", "(128,)")
     assert not any(setting.changed for setting in found[1:])
+    model = MultiViewClassifier(unlabeled_marker=None)
+    assert "unlabeled_marker" in {s.name for s in describe_settings(model) if s.changed}
+    model.metadata_ = {"preprocessing": {}}  # of the command line
+    assert "unlabeled_marker" not in {s.name for s in describe_settings(model)}
 
 
-def test_objects_are_described_without_addresses(train):
-    import torch
-
+def test_objects_are_described_without_addresses():
     model = MultiViewEncoder(encoders={"view_0": torch.nn.Linear(3, 20)}, callbacks=[print])
     told = {s.name: s.value for s in describe_settings(model)}
     assert told["encoders"] == "{'view_0': Linear}"
