@@ -93,7 +93,10 @@ def threads():
 
 
 @pytest.fixture(
-    params=(threads, processes, pytest.param(machines, marks=pytest.mark.slow)),
+    params=(
+        threads,
+        *(pytest.param(make, marks=pytest.mark.slow) for make in (processes, machines)),
+    ),
     ids=lambda make: make.__name__,
 )
 def elsewhere(request):

@@ -94,6 +94,9 @@ def test_a_search_without_any_score_says_so(make_views, small):
         pytest.raises(ValueError, match="none could be fitted"),
     ):
         OptunaSearch(small(), space, n_trials=2, cv=2).fit(views, y)
+    late = OptunaSearch(PCALogisticRegression(), SPACE, n_trials=50, timeout=1e-9, cv=2)
+    with pytest.raises(ValueError, match="none could be fitted"):
+        late.fit(views, y)
 
 
 class PressingKeys:
@@ -111,6 +114,15 @@ class PressingKeys:
             signal.raise_signal(signal.SIGINT)
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C interrupts, even where the tests were started without it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.filterwarnings("ignore:Columns alone tell the class:UserWarning")
 def test_ctrl_c_keeps_what_was_found(make_views, small):
     views, y = make_views()
@@ -123,20 +135,9 @@ def test_ctrl_c_keeps_what_was_found(make_views, small):
     assert [trial.state.name for trial in search.study_.trials] == ["COMPLETE", "COMPLETE", "FAIL"]
     assert len(search.best_estimator_.history_) == 3
     assert press[0].n_epochs == 14 + 3
-
-
-def test_ctrl_c_before_anything_was_found(make_views, small):
-    views, y = make_views()
-    model = small(max_epochs=3, callbacks=[PressingKeys(when=2)])
+    early = small(max_epochs=3, callbacks=[PressingKeys(when=2)])
     with pytest.raises(KeyboardInterrupt):
-        OptunaSearch(model, {"encoder_dim": IntDistribution(2, 8)}, cv=2).fit(views, y)
-
-
-def test_no_trial_begins_after_the_timeout(make_views):
-    views, y = make_views()
-    search = OptunaSearch(PCALogisticRegression(), SPACE, n_trials=50, timeout=1e-9, cv=2)
-    with pytest.raises(ValueError, match="none could be fitted"):
-        search.fit(views, y)
+        OptunaSearch(early, space, cv=2).fit(views, y)
 
 
 def test_optuna_is_quiet_unless_asked(make_views):

@@ -40,30 +40,22 @@ class Reader(ClassifierMixin, BaseEstimator):
         return float(np.mean(self.predict(Xs) == y))
 
 
-def test_rows_are_taken_as_scikit_learn_takes_them(make_problem):
-    rows = Rows(make_problem([0, 1, 0, 1, 1]), np.array([1, 2, 4]))
+def test_rows_are_taken_as_scikit_learn_takes_them(make_problem, make_unaligned):
+    rows = Rows(make_problem([0, 1, 0, 1, 1], make_unaligned()), np.array([1, 2, 4]))
     assert rows.shape == (3,)
     taken = _safe_indexing(rows, np.array([0, 2]))
     assert taken.problem is rows.problem
     assert taken.numbers.tolist() == [1, 4]
+    entries = 5 * 3 + 4 * 2 + 5  # of all views
+    assert 8 * entries < sys.getsizeof(rows) < 8 * entries + 300
 
 
-def test_rows_are_as_large_as_their_views(make_problem, make_unaligned):
-    few = Rows(make_problem([0, 1, 1], make_unaligned()), np.arange(2))
-    entries = 3 * 3 + 4 * 2 + 5
-    assert 8 * entries < sys.getsizeof(few) < 8 * entries + 300
-
-
-def test_rows_are_predicted_from_the_views_they_are_in(make_problem, make_unaligned):
+def test_rows_are_predicted_and_scored_in_the_views_they_are_in(make_problem, make_unaligned):
     problem = make_problem([-1, -1, -1], make_unaligned(), {"b": [1, 0, 1, 0, 1]})
     model = OnRows(Reader(shift=0.5)).fit(Rows(problem, problem.numbering.rows))
     rows = Rows(problem, np.array([0, 2, 3, 8]))
     np.testing.assert_array_equal(model.predict(rows), [0.5, 2.5, 4000.5, 3001.5])
-
-
-def test_parts_are_scored_with_the_weight_of_their_rows(make_problem, make_unaligned):
-    problem = make_problem([-1, -1, -1], make_unaligned(), {"b": [1, 0, 1, 0, 1]})
-    model = OnRows(Reader()).fit(Rows(problem, problem.numbering.rows))
+    model = OnRows(Reader()).fit(rows)
     rows = Rows(problem, np.array([0, 1, 2, 8]))
     assert model.score(rows, np.array([0.0, 1.0, 2.0, -1.0])) == 0.75
     scorer = pickle.loads(pickle.dumps(scoring_on_rows(Reader(), first_row)))

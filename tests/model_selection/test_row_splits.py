@@ -22,15 +22,8 @@ X = np.arange(12.0).reshape(6, 2)
 @pytest.mark.parametrize(
     "container",
     (
-        np.array,
-        np.ndarray.tolist,
-        torch.tensor,
-        pd.DataFrame,
-        pl.DataFrame,
-        sparse.csr_matrix,
-        sparse.csc_array,
-        sparse.coo_array,
-        sparse.bsr_array,
+        *(np.array, np.ndarray.tolist, torch.tensor, pd.DataFrame, pl.DataFrame),
+        *(sparse.csr_matrix, sparse.csc_array, sparse.coo_array, sparse.bsr_array),
     ),
     ids=lambda c: getattr(c, "__name__", "list"),
 )
@@ -48,39 +41,29 @@ def test_rows_of_any_container(container):
     np.testing.assert_array_equal(taken["b"], X[[4, 0, 4]])
 
 
-def test_a_frame_keeps_its_index_and_columns():
-    frame = pd.DataFrame(X, columns=["age", "bmi"], index=list("uvwxyz"))
-    (found,) = take_rows([frame], [5, 1])
-    assert found.index.tolist() == ["z", "v"]
-    assert found.columns.tolist() == ["age", "bmi"]
-
-
-def test_arrow_tables_and_cells_keep_their_kind():
+def test_tables_and_cells_keep_their_kind_and_names():
     cells = ad.AnnData(X, obs=pd.DataFrame(index=list("uvwxyz")))
     arrow = pa.table({"age": X[:, 0], "bmi": X[:, 1]})
-    found = take_rows({"arrow": arrow, "cells": cells}, [5, 1, 5])
+    frame = pd.DataFrame(X, columns=["age", "bmi"], index=list("uvwxyz"))
+    found = take_rows({"arrow": arrow, "cells": cells, "frame": frame}, [5, 1, 5])
     assert found["arrow"].equals(arrow.take([5, 1, 5]))
     assert found["cells"].obs_names.tolist() == ["z", "v", "z"]
     np.testing.assert_array_equal(found["cells"].X, X[[5, 1, 5]])
+    assert found["frame"].index.tolist() == ["z", "v", "z"]
+    assert found["frame"].columns.tolist() == ["age", "bmi"]
 
 
 def test_lists_come_back_as_lists_and_rows_by_view_as_a_dict():
-    listed = take_rows([X, 2 * X, None], [1])
+    original = X.copy()
+    listed = take_rows([original, 2 * X, None], np.arange(6))
     assert isinstance(listed, list)
-    np.testing.assert_array_equal(listed[1], 2 * X[[1]])
+    np.testing.assert_array_equal(listed[1], 2 * X)
     assert listed[2] is None
+    listed[0][:] = -1
+    np.testing.assert_array_equal(original, X)
     by_view = take_rows([X, 2 * X], {"view_1": [3]})
     assert list(by_view) == ["view_1"]
     np.testing.assert_array_equal(by_view["view_1"], 2 * X[[3]])
-
-
-def test_taken_rows_are_not_the_callers():
-    original = X.copy()
-    take_rows([original], np.arange(6))[0][:] = -1
-    np.testing.assert_array_equal(original, X)
-
-
-def test_no_rows_are_some():
     assert take_rows([X], [])[0].shape == (0, 2)
 
 
@@ -119,10 +102,13 @@ def test_rows_with_a_label_are_tested_once_and_others_never(labels, n_splits, se
         assert train.dtype == test.dtype == np.int64
 
 
-def test_every_class_is_in_every_fold():
+def test_every_class_is_in_every_fold_if_it_has_as_many_rows():
     y = np.repeat([0, 1, 2, -1], [10, 20, 5, 7])
     for _, test in RowKFold(5, random_state=0).split(None, y):
         np.testing.assert_array_equal(np.bincount(y[test]), [2, 4, 1])
+    rare = np.array([0, 1, 2, 3, 4, -1])
+    folds = [test.tolist() for _, test in RowKFold(5, random_state=0).split(None, rare)]
+    assert sorted(folds) == [[0], [1], [2], [3], [4]]
 
 
 def test_folds_are_those_of_scikit_learn_where_every_row_has_a_label():
@@ -132,12 +118,6 @@ def test_folds_are_those_of_scikit_learn_where_every_row_has_a_label():
     for (train, test), (expected_train, expected_test) in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(train, expected_train)
         np.testing.assert_array_equal(test, expected_test)
-
-
-def test_classes_with_fewer_rows_than_folds_are_dealt_as_they_come():
-    y = np.array([0, 1, 2, 3, 4, -1])
-    folds = [test.tolist() for _, test in RowKFold(5, random_state=0).split(None, y)]
-    assert sorted(folds) == [[0], [1], [2], [3], [4]]
 
 
 @pytest.mark.parametrize("views", ([X, X[:, :1]], {"a": X}, X, sparse.csr_array(X)))
@@ -171,8 +151,7 @@ def test_what_marks_a_missing_label_can_be_said(marker, n_tested):
 
 def test_unaligned_views_are_dealt_view_by_view():
     views = {"a": np.zeros((10, 1)), "b": np.zeros((7, 2)), "c": np.zeros((9, 1))}
-    y = {"a": [0] * 5 + [1] * 5, "c": ["-1", "0", "0", "1", "1", "0", "0", "1", "1"]}
-    y["c"] = [-1, 0, 0, 1, 1, 0, 0, 1, 1]
+    y = {"a": [0] * 5 + [1] * 5, "c": [-1, 0, 0, 1, 1, 0, 0, 1, 1]}
     folds = list(RowKFold(2, random_state=0).split(views, y))
     for name, rows in {"a": range(10), "c": range(1, 9)}.items():
         tested = np.concatenate([test[name] for _, test in folds])
@@ -231,12 +210,8 @@ def test_stacked_views_are_searched_with_rows_without_a_label_in_training():
 def test_numbering_and_back():
     numbering = Numbering({"x": 3, "none": 0, "y": 2})
     assert numbering.rows.tolist() == [0, 1, 2, 3, 4]
-    found = numbering.locate(np.array([1, 2, 3]))
-    assert {name: rows.tolist() for name, rows in found.items()} == {
-        "x": [1, 2],
-        "none": [],
-        "y": [0],
-    }
+    found = {name: rows.tolist() for name, rows in numbering.locate(np.array([1, 2, 3])).items()}
+    assert found == {"x": [1, 2], "none": [], "y": [0]}
 
 
 # groups
@@ -249,9 +224,9 @@ def draw_people(seed, n=40):
 
 
 @pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
-@pytest.mark.parametrize("n_splits", (2, 3, 5))
+@pytest.mark.parametrize("n_splits", (2, 5))
 def test_nobody_is_on_both_sides(n_splits):
-    for seed in range(40):
+    for seed in range(20):
         people, y = draw_people(seed)
         if len(set(people[y >= 0])) < n_splits:
             continue
@@ -283,19 +258,6 @@ def test_nobody_is_on_both_sides_in_any_view():
             held = {*who["a"][test["a"]], *who["b"][test["b"]]}
             assert not held & {*who["a"][train["a"]], *who["b"][train["b"]]}
             assert train["c"].tolist() == list(range(10))  # rows without a group
-
-
-def test_scikit_learns_cross_validation_passes_groups_on():
-    from sklearn.dummy import DummyClassifier
-    from sklearn.model_selection import cross_validate as sklearn_cross_validate
-
-    y, people = np.arange(20) % 2, np.arange(20) // 4
-    found = sklearn_cross_validate(
-        DummyClassifier(), np.zeros((20, 1)), y, groups=people, cv=RowKFold(5), return_indices=True
-    )["indices"]["test"]
-    assert sorted(test.tolist() for test in found) == [
-        list(range(i, i + 4)) for i in range(0, 20, 4)
-    ]
 
 
 def test_frames_with_text():
