@@ -9,16 +9,12 @@ from hotview.report.page import write_report
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
+FLAGS += ["--disable-background-networking", "--disable-component-update"]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="there is no chromium"),
 ]
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no chromium")
 
 
 @pytest.fixture(scope="module")
@@ -65,16 +61,18 @@ def opened(browser, file):
     found.context.close()
 
 
-def test_nothing_is_asked_of_a_network(opened, file):
+def test_every_figure_is_drawn_and_nothing_is_asked_of_a_network(opened, file):
     assert opened.asked == [file.as_uri()]
-
-
-def test_every_figure_is_drawn(opened):
     boxes = [svg.bounding_box() for svg in opened.page.locator("figure svg.chart").all()]
     assert len(boxes) > 10
     assert all(box["width"] > 5 and box["height"] > 5 for box in boxes)
     for path in opened.page.locator("figure svg path.line").all():
         assert path.evaluate("e => e.getTotalLength()") > 0
+    first, second, *_ = [e.bounding_box() for e in opened.page.locator(".metrics section").all()]
+    assert second["x"] > first["x"] + first["width"]  # tables stand side by side
+    assert second["y"] == first["y"]
+    opened.page.keyboard.press("Tab")  # whose first stop skips to the content
+    assert opened.page.evaluate("document.activeElement.className") == "skip"
 
 
 def test_pointing_lights_the_same_individual_everywhere(opened):
@@ -144,19 +142,15 @@ def test_layouts_move_the_points(opened):
     assert point.get_attribute("cx") == before
 
 
-def test_the_theme_changes_by_mouse_and_by_key(opened):
+def test_the_theme_changes_by_mouse_and_by_key_and_follows_the_system(browser, file, opened):
     light = opened.color("body")
     opened.page.locator("button.theme").click()
-    dark = opened.color("body")
-    assert dark != light
+    assert opened.color("body") != light
     opened.page.keyboard.press("Enter")
     assert opened.color("body") == light
     assert opened.page.locator("button.theme").text_content() == "Dark theme"
-
-
-def test_the_systems_theme_is_followed(browser, file, opened):
     dark = Opened(browser, file, scheme="dark")
-    assert dark.color("body") != opened.color("body")
+    assert dark.color("body") != light
     assert dark.page.locator("button.theme").get_attribute("aria-pressed") == "true"
     dark.context.close()
 
@@ -166,11 +160,6 @@ def test_the_command_is_copied_or_selected(opened):
     button.click()
     opened.page.wait_for_function("document.querySelector('button.copy').textContent !== 'Copy'")
     assert button.text_content() in ("Copied", "Selected: press Ctrl+C")
-
-
-def test_the_first_stop_skips_to_the_content(opened):
-    opened.page.keyboard.press("Tab")
-    assert opened.page.evaluate("document.activeElement.className") == "skip"
 
 
 @pytest.mark.parametrize(
@@ -191,14 +180,7 @@ def test_a_phone_does_not_scroll_sideways(browser, make_one, tmp_path, name):
     phone.context.close()
 
 
-def test_words_of_tables_stay_whole_on_a_phone(browser, file):
-    phone = Opened(browser, file, width=390)
-    cells = phone.page.locator("#errors figure > .scroll tbody th").all()
-    assert [cell.bounding_box()["width"] >= 100 for cell in cells] == [True, True]
-    phone.context.close()
-
-
-def test_no_table_of_numbers_is_cut_on_a_phone(browser, make_one, tmp_path):
+def test_tables_stay_whole_on_a_phone(browser, file, make_one, tmp_path):
     record = make_one(classes=[f"class number {k}" for k in range(40)])
     phone = Opened(browser, write_report(record, tmp_path / "report.html"), width=390)
     for details in phone.page.locator("details").all():
@@ -206,13 +188,10 @@ def test_no_table_of_numbers_is_cut_on_a_phone(browser, make_one, tmp_path):
     for section in ("similarity", "metrics", "views", "importance"):
         cut = "es => es.filter(e => e.scrollWidth > e.clientWidth).map(e => e.ariaLabel)"
         assert phone.page.locator(f"#{section} .scroll").evaluate_all(cut) == []
+    phone.page.goto(file.as_uri())
+    cells = phone.page.locator("#errors figure > .scroll tbody th").all()
+    assert [cell.bounding_box()["width"] >= 100 for cell in cells] == [True, True]
     phone.context.close()
-
-
-def test_tables_of_metrics_stand_side_by_side(opened):
-    first, second, *_ = [e.bounding_box() for e in opened.page.locator(".metrics section").all()]
-    assert second["x"] > first["x"] + first["width"]
-    assert second["y"] == first["y"]
 
 
 def test_navigation_does_not_cover_the_heading_it_leads_to(opened):
@@ -238,16 +217,16 @@ def test_names_cannot_run(browser, make_one, tmp_path):
     found.context.close()
 
 
-def test_it_reads_without_its_script(browser, file):
+def test_it_reads_without_its_script_and_on_paper(browser, file):
     found = Opened(browser, file, java_script_enabled=False)
     assert found.count(".points > *") == 120
     assert found.page.locator(".points.of-0").is_visible()
     found.context.close()
-
-
-def test_print_leaves_out_what_only_screens_need(opened):
-    opened.page.emulate_media(media="print", color_scheme="dark")
-    assert not opened.page.locator("nav").is_visible()
-    assert not opened.page.locator(".controls").is_visible()
-    assert opened.color("body") == "rgb(255, 255, 255)"
-    assert opened.page.pdf().startswith(b"%PDF")
+    found = Opened(browser, file)
+    found.page.emulate_media(media="print", color_scheme="dark")
+    assert not found.page.locator("nav").is_visible()
+    assert not found.page.locator(".controls").is_visible()
+    assert found.color("body") == "rgb(255, 255, 255)"
+    assert found.page.pdf().startswith(b"%PDF")
+    assert found.complaints == []
+    found.context.close()

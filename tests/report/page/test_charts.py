@@ -19,6 +19,8 @@ from hotview.report.page.charts import (
     subset_chart,
     view_graph,
 )
+from hotview.report.page.render import render
+from hotview.report.page.scales import ticks, whole_ticks
 from hotview.report.similarity_data import list_pairs
 
 
@@ -38,48 +40,37 @@ def test_dots_are_at_their_value():
     assert bars[1] == (bars[0][0], "366")  # cut at the ends of the scale
 
 
-def test_missing_values_are_not_drawn():
+def test_missing_values_are_not_drawn_and_others_keep_their_marks():
     text = draw_dots(Dot("a", math.nan), Dot("a", 0.5, math.nan, 1.0))
     assert text.count("<circle") == 1
     assert "whisker" not in text
     assert "nan" not in text
-
-
-def test_a_second_value_has_a_mark_of_its_own():
-    text = draw_dots(Dot("a", 0.5, second=1.0), Dot("b", 0.5))
-    (path,) = re.findall(r'<path d="M([\d.]+) [^"]*" class="second"/>', text)
+    assert 'style="fill:var(--view-2)"' in draw_dots(Dot("a", 0.5, view=2))
+    assert 'class="reference"' in draw_dots(Dot("a", 0.5), reference=0.5)
+    second = draw_dots(Dot("a", 0.5, second=1.0), Dot("b", 0.5))
+    (path,) = re.findall(r'<path d="M([\d.]+) [^"]*" class="second"/>', second)
     assert float(path) == 366
 
 
-def test_a_view_keeps_its_color():
-    assert 'style="fill:var(--view-2)"' in draw_dots(Dot("a", 0.5, 0.4, 0.6, view=2))
-
-
-def test_long_names_stand_above_their_row():
-    name = "a very long name of a method"
-    text = draw_dots(Dot(name, math.nan))
-    assert text.index('class="grid"') < text.index('class="behind"') < text.index(f">{name}<title>")
-
-
-def test_a_reference_line():
-    assert 'class="reference"' in draw_dots(Dot("a", math.nan), reference=0.5)
-    assert draw_dots().startswith("<svg")
+HOW = {"label": "W", "text": "{:.2f}".format, "row_title": "view", "column_title": "to"}
 
 
 def draw_matrix(values, rows, columns, **options):
-    matrix = Matrix(np.array(values, dtype=float), rows, columns, **options)
-    return heat_map(matrix, label="W", text="{:.2f}".format, row_title="view", column_title="to")
+    return heat_map(Matrix(np.array(values, dtype=float), rows, columns, **options), **HOW)
 
 
-def test_opacity_is_the_fraction_of_the_largest_value():
+def test_cells_are_as_dark_as_their_value():
     text = draw_matrix([[0.5, 0.25], [np.nan, 0.0]], "ab", "xy")
     assert re.findall(r'fill-opacity="([\d.]+)"', text) == ["1", "0.5", "0"]
-
-
-def test_spread_stands_below():
+    assert 'fill-opacity="0.5"' in heat_map(Matrix(np.array([[0.5]]), "a", "x"), **HOW, largest=1.0)
+    assert "heat" not in draw_matrix([[np.nan]], ["a"], ["x"])
     text = draw_matrix([[0.5]], ["a"], ["x"], std=np.array([[0.125]]))
     assert ">±0.12</text>" in text
     assert "<title>a, x: 0.50 ±0.12</title>" in text
+    names = [f"view_{s}" for s in range(12)]
+    matrix = Matrix(np.full((12, 12), 0.002), names, names)
+    assert 'class="cell' not in heat_map(matrix, **{**HOW, "text": "{:.3f}".format})  # too wide
+    assert 'class="cell' in heat_map(matrix, **{**HOW, "text": lambda x: ".00"})
 
 
 @pytest.mark.parametrize("n", (2, 12, 40))
@@ -90,32 +81,12 @@ def test_small_cells_have_tooltips_only(n):
     assert ('class="cell light"' in text) == (n < 12)
 
 
-def test_text_that_is_wider_than_its_cell_is_left_out():
-    names = [f"view_{s}" for s in range(12)]
-    matrix = Matrix(np.full((12, 12), 0.002), names, names)
-    how = {"label": "W", "row_title": "", "column_title": ""}
-    assert 'class="cell' not in heat_map(matrix, text="{:.3f}".format, **how)
-    assert 'class="cell' in heat_map(matrix, text=lambda x: ".00", **how)
-
-
-def test_the_darkest_color_can_be_given():
-    matrix = Matrix(np.array([[0.5]]), ["a"], ["x"])
-    how = {"label": "W", "text": str, "row_title": "", "column_title": ""}
-    assert 'fill-opacity="1"' in heat_map(matrix, **how)
-    assert 'fill-opacity="0.5"' in heat_map(matrix, **how, largest=1.0)
-
-
 def test_slanted_names_end_inside_the_drawing():
     names = [f"a long name {k}" for k in range(12)]
     text = draw_matrix(np.ones((12, 12)), names, names)
     starts = [float(x) for x in re.findall(r"rotate\(-40 ([\d.]+) ", text)]
     assert len(starts) == 12
     assert max(starts) + 14 * 6.2 * math.cos(math.radians(40)) <= 380
-
-
-def test_a_matrix_without_values():
-    assert "heat" not in draw_matrix([[np.nan]], ["a"], ["x"])
-    assert draw_matrix([[0.0]], ["a"], ["x"]).count('fill-opacity="0"') == 1
 
 
 def line(text):
@@ -136,16 +107,13 @@ def test_gaps_interrupt_a_curve():
     assert "nan" not in text
 
 
-@pytest.mark.parametrize("values", ([math.nan], [math.inf, math.nan]))
-def test_a_loss_that_was_never_finite_has_a_note(values):
-    text = curve_chart(Curve("<loss>", values, values), list(range(len(values))))
-    assert "&lt;loss&gt; was never a finite number" in text
-
-
-def test_a_constant_and_a_single_epoch():
+def test_curves_that_are_constant_or_were_never_finite():
     for values in ([0.0], [0.0, 0.0], [5.0, 5.0]):
         text = curve_chart(Curve("x", values, [math.nan] * len(values)), [*range(len(values))])
         assert "nan" not in text
+    for values in ([math.nan], [math.inf, math.nan]):
+        text = curve_chart(Curve("<loss>", values, values), [*range(len(values))])
+        assert "&lt;loss&gt; was never a finite number" in text
 
 
 def test_bins_are_at_their_confidence_and_accuracy():
@@ -156,13 +124,6 @@ def test_bins_are_at_their_confidence_and_accuracy():
     (x0, y0, r0), (x1, y1, r1) = [tuple(map(float, p)) for p in places]
     assert (x0, y0, x1, y1) == (46, 290, 370, 26)
     assert r0 < r1
-
-
-def test_numbers_of_views_have_whole_ticks():
-    text = subset_chart([SubsetScore(k, 0.9, 0.81, 0.95, 1, 1) for k in range(1, 13)])
-    assert text.count("<circle") == 12
-    assert ">1</text>" in text
-    assert ">80%</text>" in text
 
 
 def change(record, **fields):
@@ -201,16 +162,6 @@ def test_similarities_are_drawn_between_0_and_1(record):
     bars = re.findall(r'x1="([\d.]+)" x2="[\d.]+" y1="[\d.]+" y2="[\d.]+" class="whisker"', text)
     assert set(bars) == {zero}
     assert "−0.30 (−1.30 to " in text
-
-
-def test_two_long_names_of_a_pair_are_shortened_each(record):
-    found = replace(record, views=[f"{letter * 300}{k}" for k, letter in enumerate("abcd")])
-    for n, length in ((1, 51), (7, 25)):
-        text = pair_chart(found, list_pairs(found)[:1] * n)
-        name = re.findall(r'class="name">([^<]*)<', text)[0]
-        first, second = name.split(" – ")
-        assert (first[0], first[-1], second[0], second[-1]) == ("a", "0", "c", "2")
-        assert len(name) == length
 
 
 def script_data(text):
@@ -260,13 +211,38 @@ def test_only_available_options_are_offered(record):
     assert text.count('type="checkbox"') == 4
 
 
-def test_points_that_coincide(record):
-    n = len(record.embedding.views)
-    layout = Layout("PCA", ["a", "b"], [[0.0, 0.0]] * n)
+def test_long_legends_are_cut(make_one):
+    record = make_one(classes=[f"class {k}" for k in range(60)], n=130)
+    assert "<li>and 20 more</li>" in embedding_chart(record)
+
+
+def test_points_that_coincide_are_in_the_middle(record):
+    layout = Layout("PCA", ["a", "b"], [[0.0, 0.0]] * len(record.embedding.views))
     text = embedding_chart(replace(record, embedding=replace(record.embedding, layouts=[layout])))
     assert np.unique(script_data(text)["layouts"]).tolist() == [250.0, 360.0]
 
 
-def test_long_legends_are_cut(make_one):
-    record = make_one(classes=[f"class {k}" for k in range(60)], n=130)
-    assert "<li>and 20 more</li>" in embedding_chart(record)
+def test_each_view_has_its_own_mark():
+    nodes = [("a", (1.0, 2.0), "start", (1.0, 2.0))] * 24
+    text = render("view_graph.svg", size=(9, 5.5), label="a", edges=[], nodes=nodes, arcs=[])
+    marks = {line.split("<text")[0] for line in text.splitlines() if "var(--view-" in line}
+    assert len(marks) == 24
+
+
+@pytest.mark.parametrize("ends", ((0, 1), (0.93, 0.97), (-3.2, 1.9), (0, 1e-6), (5, 12345)))
+def test_ticks_are_round_and_inside(ends):
+    values = ticks(*ends)
+    low, high = ends
+    assert 2 <= len(values) <= 7
+    assert low - 1e-9 <= values[0] <= values[-1] <= high * (1 + 1e-9) + 1e-9
+    np.testing.assert_allclose(np.diff(values), values[1] - values[0], rtol=1e-6)
+
+
+def test_ticks_of_a_single_value_and_of_counts():
+    assert ticks(2.0, 2.0) == [2.0]
+    assert ticks(math.nan, 1.0) != []
+    assert whole_ticks(1, 4) == [1, 2, 3, 4]
+    assert whole_ticks(1, 12) == [1, 3, 5, 7, 9, 11]
+    text = subset_chart([SubsetScore(k, 0.9, 0.81, 0.95, 1, 1) for k in range(1, 13)])
+    assert text.count("<circle") == 12
+    assert ">80%</text>" in text

@@ -1,3 +1,5 @@
+import base64
+import hashlib
 import math
 import re
 from dataclasses import replace
@@ -65,26 +67,14 @@ def check(record, **how):
 
 def test_a_page_of_everything(record):
     text = check(record)
-    for key in (
-        "similarity",
-        "metrics",
-        "views",
-        "errors",
-        "space",
-        "plan",
-        "learning",
-        "provenance",
-    ):
+    keys = ("similarity", "metrics", "views", "errors", "space", "plan", "learning", "provenance")
+    for key in keys:
         assert f'<section id="{key}"' in text
         assert f'<a href="#{key}"' in text
     assert "<title>Report on 4 views</title>" in text
-
-
-def test_every_chart_has_its_numbers_in_a_table(record):
-    text = check(record)
     figures = text.split("<figure>")[1:]
     assert len(figures) == 14
-    assert all("<table>" in part.split("</figure>")[0] for part in figures)
+    assert all("<table>" in part.split("</figure>")[0] for part in figures)  # its numbers
 
 
 def test_the_same_record_gives_the_same_bytes(record, make_one, tmp_path):
@@ -128,9 +118,10 @@ def test_pages_of_less(record, case):
     check(replace(record, **CASES[case]))
 
 
-@pytest.mark.parametrize("n_views", (2, 3, 12))
-@pytest.mark.parametrize("n_classes", (2, 40))
-@pytest.mark.parametrize("replicas", (1, 3))
+@pytest.mark.parametrize(
+    ("n_views", "n_classes", "replicas"),
+    ((2, 40, 1), (3, 2, 1), (3, 40, 3), (12, 2, 3), (12, 40, 1)),
+)
 def test_few_and_many(make_one, n_views, n_classes, replicas):
     views, classes = [f"v{s}" for s in range(n_views)], [f"c{k}" for k in range(n_classes)]
     check(make_one(views=views, classes=classes, replicas=replicas))
@@ -144,20 +135,6 @@ def test_numbers_that_are_missing(record):
     scores = replace(record.scores, metrics=metrics)
     learning = replace(record.learning, terms=curves)
     check(replace(record, learning=learning, ranks=ranks, scores=scores))
-
-
-def visible(text):
-    """The text of a page, without its style and script."""
-    body = re.sub(r"<(script|style).*?</\1>", "", text.split("<body>")[1], flags=re.S)
-    return re.sub("<[^>]*>", " ", body)
-
-
-@pytest.mark.parametrize("case", ("no plan", "no linked rows", "no linked rows and no plan"))
-def test_no_number_needs_the_paper(record, case):
-    for one in (record, replace(record, **CASES[case])):
-        text = visible(page(one))
-        assert not re.search(r"G_\d|\bnull\b|permutation|relative cost", text)
-        assert ("The plan of the paper" in text) == (one.plan is not None)
 
 
 def tile_of_views(record):
@@ -184,21 +161,15 @@ def test_thousands_of_points_are_small(make_one):
     assert "2,400 of 2,407 points" in text
 
 
-def test_training_rows_are_reported_as_biased(record):
+def test_what_is_missing_or_biased_is_said(record):
     assert "these metrics are optimistically biased" in page(replace(record, seen=True))
     assert "biased" not in page(record)
-
-
-def test_missing_data_and_labels_are_mentioned(record):
     bare = page(replace(record, **CASES["no rows"]))
     assert "to <code>hotview report</code> or <code>model.report</code>" in bare
     assert "None of the rows has a label" in page(replace(record, **CASES["no labels"]))
 
 
 def test_only_our_script_may_run(record):
-    import base64
-    import hashlib
-
     text = page(record)
     script = re.findall(r"<script>(.*?)</script>", text, re.S)
     digest = base64.b64encode(hashlib.sha256(script[0].encode()).digest()).decode()
