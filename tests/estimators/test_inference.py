@@ -91,56 +91,44 @@ def joint_predictions(tables):
     return log_softmax(linear(network.joint_head, np.hstack(Fs)))
 
 
-def test_complete_rows_are_predicted_by_all_heads_or_by_the_joint_one_alone():
+def by_hand(tables, *, joint=True, joint_only=False, heads=(True, True)):
+    """Predictions of rows from the heads of the views that they have, and the joint one."""
+    of_views, of_joint = head_predictions(tables), joint_predictions(tables)
+    expected = np.tile(PRIOR, (len(tables[0]), 1))
+    for i, row in enumerate(zip(*tables, strict=True)):
+        has = [s for s, x in enumerate(row) if not np.isnan(x).any()]
+        parts = [of_views[s][i] for s in has if heads[s]]
+        if len(has) == 2 and joint:
+            parts = [of_joint[i]] if joint_only else [*parts, of_joint[i]]
+        if parts:
+            expected[i] = log_softmax(np.mean(parts, axis=0, keepdims=True))[0]
+    return expected
+
+
+@pytest.mark.parametrize(
+    "rule",
+    (
+        {},
+        {"joint_only": True},
+        {"joint": False},  # one that does not know all classes
+        {"heads": (True, False)},  # the second was not trained
+        {"heads": (True, False), "joint": False},
+    ),
+    ids=str,
+)
+def test_every_row_is_predicted_by_the_heads_of_what_it_has(rule):
     tables = make_tables()
-    found, joint_only = predict(tables, fuse()), predict(tables, fuse(joint_only=True))
-    expected = log_softmax(np.mean([*head_predictions(tables), joint_predictions(tables)], axis=0))
-    np.testing.assert_allclose(found, expected, rtol=1e-4)
-    np.testing.assert_allclose(joint_only, joint_predictions(tables), rtol=1e-4)
-    for log_probabilities in (found, joint_only):
-        assert log_probabilities.dtype == np.float64
-        np.testing.assert_allclose(np.exp(log_probabilities).sum(axis=1), 1)
-
-
-def test_without_a_joint_head_that_knows_all_classes_the_heads_are_averaged():
-    tables = make_tables()
-    expected = log_softmax(np.mean(head_predictions(tables), axis=0))
-    np.testing.assert_allclose(predict(tables, fuse(joint=False)), expected, rtol=1e-4)
-
-
-@pytest.mark.parametrize("s", (0, 1))
-@pytest.mark.parametrize("joint_only", (False, True))
-def test_one_view_is_predicted_by_its_head(s, joint_only):
-    tables = make_tables()
-    some = [X if t == s else None for t, X in enumerate(tables)]
-    np.testing.assert_allclose(
-        predict(some, fuse(joint_only=joint_only)), head_predictions(tables)[s], rtol=1e-4
-    )
-
-
-def test_every_row_by_what_it_has():
-    tables = make_tables()
-    heads, joint = head_predictions(tables), joint_predictions(tables)
+    whole = predict(tables, fuse(**rule))
+    np.testing.assert_allclose(whole, by_hand(tables, **rule), rtol=1e-4)
+    assert whole.dtype == np.float64
+    np.testing.assert_allclose(np.exp(whole).sum(axis=1), 1)
+    for s in (0, 1):
+        absent = [X if t == s else np.full_like(X, np.nan) for t, X in enumerate(tables)]
+        one = predict([X if t == s else None for t, X in enumerate(tables)], fuse(**rule))
+        np.testing.assert_allclose(one, by_hand(absent, **rule), rtol=1e-4)
     tables[0][[1, 2]] = np.nan
     tables[1][[3]] = np.nan
-    expected = joint.copy()
-    expected[[1, 2]] = heads[1][[1, 2]]
-    expected[3] = heads[0][3]
-    np.testing.assert_allclose(predict(tables, fuse(joint_only=True)), expected, rtol=1e-4)
-    whole = [0, 4, 5]
-    expected[whole] = log_softmax(np.mean([*heads, joint], axis=0))[whole]
-    np.testing.assert_allclose(predict(tables, fuse()), expected, rtol=1e-4)
-
-
-def test_heads_that_were_not_trained_are_not_asked():
-    tables = make_tables()
-    fusion = fuse(joint=False, heads=(True, False))
-    np.testing.assert_allclose(predict(tables, fusion), head_predictions(tables)[0], rtol=1e-4)
-    with_joint = predict(tables, fuse(heads=(True, False)))
-    expected = log_softmax((head_predictions(tables)[0] + joint_predictions(tables)) / 2)
-    np.testing.assert_allclose(with_joint, expected, rtol=1e-4)
-    found = predict([None, tables[1]], fusion)
-    np.testing.assert_allclose(found, np.tile(PRIOR, (N, 1)), rtol=1e-6)
+    np.testing.assert_allclose(predict(tables, fuse(**rule)), by_hand(tables, **rule), rtol=1e-4)
 
 
 def test_rows_without_any_view_are_nan_and_refused():
@@ -173,7 +161,14 @@ def test_overflows_are_not_taken_for_rows_without_any_view():
 
 
 def test_features_and_latents_of_rows():
+    class Strict(nn.Linear):
+        def forward(self, X):
+            assert torch.isfinite(X).all()  # absent rows reach no encoder
+            return super().forward(X)
+
     network, (X, _) = make_network(), make_tables()
+    weights, network.encoders[0] = network.encoders[0].state_dict(), Strict(5, 2)
+    network.encoders[0].load_state_dict(weights)
     X[1] = np.nan
     features = encode_rows([network], 0, as_rows(X), "features")
     common = encode_rows([network], 0, as_rows(X), "common")
@@ -183,67 +178,10 @@ def test_features_and_latents_of_rows():
     np.testing.assert_allclose(common, linear(network.maps[0], F), rtol=1e-4, atol=1e-6)
     assert np.isnan(features[1]).all()
     assert np.isnan(common[1]).all()
-
-
-def test_an_absent_row_reaches_no_encoder():
-    class Strict(nn.Linear):
-        def forward(self, X):
-            assert torch.isfinite(X).all()
-            return super().forward(X)
-
-    network, (X, _) = make_network(), make_tables()
-    network.encoders[0] = Strict(5, 2)
-    X[1] = np.nan
-    assert np.isnan(encode_rows([network], 0, as_rows(X), "features")).any(axis=1).sum() == 1
-
-
-def test_many_rows_are_taken_in_parts_and_keep_their_order():
-    tables = make_tables(9000)
-    found = predict(tables, fuse(joint_only=True))
-    assert found.shape == (9000, N_CLASSES)
-    np.testing.assert_allclose(found, joint_predictions(tables), rtol=1e-3, atol=1e-5)
-    F = encode_rows([make_network()], 1, as_rows(tables[1]), "features")
-    np.testing.assert_allclose(F, linear(make_network().encoders[1], tables[1]), atol=1e-5)
-
-
-@pytest.mark.parametrize("size", (1, 4, 6, 100))
-def test_log_probabilities_are_reduced_chunk_by_chunk(monkeypatch, size):
-    monkeypatch.setitem(row_stream._CHUNK, "cpu", size)
-    tables = make_tables()
-    views = {s: as_rows(X) for s, X in enumerate(tables)}
-    fusions = [fuse(), fuse(joint_only=True)]
-    seen, progress = [], []
-
-    def reduce(log_p):
-        seen.append(log_p.shape)
-        return log_p.sum(0)
-
-    members = [EnsembleMember(make_network(), fusion) for fusion in fusions]
-    found = predict_ensemble(HeadEnsemble(members, None), views, reduce, progress.append)
-    expected = sum(predict(tables, fusion) for fusion in fusions)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
-    assert all(shape[0] == 2 and shape[1] <= size for shape in seen)
-    assert progress == [shape[1] for shape in seen]
-    assert sum(progress) == N
-
-
-def test_every_row_is_read_once_for_all_networks(monkeypatch):
-    rows, read = as_rows(make_tables()[0]), []
-    once = ColumnScaler.transform
-    monkeypatch.setattr(
-        ColumnScaler, "transform", lambda self, X: read.append(len(X)) or once(self, X)
-    )
-    encode_rows([make_network()] * 3, 0, rows, "features")
-    assert read == [N]
-
-
-def test_features_of_several_networks_are_side_by_side():
-    rows, first, second = as_rows(make_tables()[0]), make_network(), make_network()
-    second.encoders[0].weight.data.mul_(2)
-    both = encode_rows([first, second], 0, rows, "features")
-    each = [encode_rows([network], 0, rows, "features") for network in (first, second)]
+    other = make_network(1)
+    both = encode_rows([network, other], 0, as_rows(X), "features")
+    each = [encode_rows([one], 0, as_rows(X), "features") for one in (network, other)]
     np.testing.assert_array_equal(both, np.hstack(each))
-    assert not np.allclose(*each)
 
 
 # networks that share predictors
@@ -334,8 +272,9 @@ def with_gaps(tables):
     return tables
 
 
-@pytest.mark.parametrize("has_joint", (True, False), ids=("joint", "no joint"))
-@pytest.mark.parametrize("n_classes", ((4, 4), (4, 2), (0, 3)), ids=str)
+@pytest.mark.parametrize(
+    ("n_classes", "has_joint"), (((4, 4), True), ((4, 2), False), ((0, 3), True)), ids=str
+)
 def test_members_share_neighbors_and_ridges_and_each_has_its_head(n_classes, has_joint):
     ensemble = make_predictor_ensemble(n_classes, has_joint=has_joint)
     tables = with_gaps(make_tables(40))
@@ -354,63 +293,51 @@ def test_members_share_neighbors_and_ridges_and_each_has_its_head(n_classes, has
     assert not np.allclose(found[0, rows], found[1, rows], atol=0.01)
 
 
-def test_log_probabilities_of_members_are_reduced_chunk_by_chunk(monkeypatch):
-    ensemble, tables = make_predictor_ensemble(), with_gaps(make_tables(40))
+@pytest.mark.parametrize("size", (1, 7, 100))
+def test_log_probabilities_of_members_are_reduced_chunk_by_chunk(monkeypatch, size):
+    monkeypatch.setitem(row_stream._CHUNK, "cpu", size)
+    ensemble, tables = make_predictor_ensemble(), with_gaps(make_tables(20))
     views = {s: as_rows(X) for s, X in enumerate(tables)}
-    monkeypatch.setitem(row_stream._CHUNK, "cpu", 7)
-    found = predict_ensemble(ensemble, views, log_mean)
+    shapes, progress = [], []
+
+    def reduce(log_p):
+        shapes.append(log_p.shape)
+        return log_mean(log_p)
+
+    found = predict_ensemble(ensemble, views, reduce, progress.append)
     expected = np.log(np.exp(predict_members(ensemble, tables)).mean(axis=0))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    assert all(shape[0] == R and shape[1] <= size for shape in shapes)
+    assert progress == [shape[1] for shape in shapes]
+    assert sum(progress) == 20
+    F = encode_rows([make_network()], 1, as_rows(make_tables()[1]), "features")
+    np.testing.assert_allclose(F, linear(make_network().encoders[1], make_tables()[1]), atol=1e-5)
 
 
 def test_a_row_does_not_depend_on_the_others():
-    ensemble, tables = make_predictor_ensemble(), with_gaps(make_tables(40))
+    ensemble, tables = make_predictor_ensemble(), with_gaps(make_tables(12))
     together = predict_members(ensemble, tables)
-    order = np.random.default_rng(0).permutation(40)
+    order = np.random.default_rng(0).permutation(12)
     mixed = predict_members(ensemble, [X[order] for X in tables])
     np.testing.assert_allclose(mixed, together[:, order], rtol=1e-9, atol=1e-12)
-    for i in range(40):
+    for i in range(12):
         alone = predict_members(ensemble, [X[i : i + 1] for X in tables])
         np.testing.assert_allclose(alone[:, 0], together[:, i], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("s", (0, 1))
-def test_a_view_that_is_not_given_is_absent_from_all_rows(s):
-    ensemble, tables = make_predictor_ensemble(), make_tables(40)
-    one = predict_members(ensemble, [X if t == s else None for t, X in enumerate(tables)])
-    absent = [X if t == s else np.full_like(X, np.nan) for t, X in enumerate(tables)]
-    np.testing.assert_allclose(one, predict_members(ensemble, absent), rtol=1e-9, atol=1e-12)
-    assert not np.allclose(one, predict_members(ensemble, tables), atol=0.01)
-
-
-def test_rows_without_any_view_are_nan_for_all_members():
-    ensemble, tables = make_predictor_ensemble(), make_tables()
-    for X in tables:
-        X[[2, 4]] = np.nan
-    found = np.isnan(predict_members(ensemble, tables))
-    assert found.all(axis=2).tolist() == [[False, False, True, False, True, False]] * R
-    np.testing.assert_array_equal(found.any(axis=2), found.all(axis=2))
-
-
-def test_neighbors_of_a_view_depend_on_the_features_of_all_members():
-    ensemble, tables = make_predictor_ensemble(), make_tables(40)
-    before = predict_members(ensemble, tables)
-    with torch.no_grad():
-        ensemble.networks[2].encoders[0].weight.mul_(10)
-    after = predict_members(ensemble, tables)
-    changed = np.abs(after - before).max(axis=2)
-    assert (changed[:2] > 1e-3).any(axis=1).all()  # the heads of these are the same
-
-
-@pytest.mark.parametrize("has_joint", (True, False), ids=("joint", "no joint"))
-def test_scores_to_weigh_predictors_by_leave_out_a_rows_own_point(has_joint):
+def make_one_member(*, has_joint):
     ensemble = make_predictor_ensemble((4, 3), has_joint=has_joint)
     knn = [
         replace(one, coordinates=replace(one.coordinates, features=one.coordinates.features[:n]))
         for one, n in zip(ensemble.predictors.knn, N_FEATURES, strict=True)
     ]
     predictors = replace(ensemble.predictors, knn=knn)
-    alone = PredictorEnsemble(ensemble.networks[:1], ensemble.rule, predictors)
+    return PredictorEnsemble(ensemble.networks[:1], ensemble.rule, predictors)
+
+
+@pytest.mark.parametrize("has_joint", (True, False), ids=("joint", "no joint"))
+def test_scores_to_weigh_predictors_by_leave_out_a_rows_own_point(has_joint):
+    alone = make_one_member(has_joint=has_joint)
     tables = with_gaps(make_tables(40))
     own = {s: torch.arange(40).where(torch.arange(40) % 3 > 0, -1) for s in (0, 1)}
     with torch.inference_mode():
@@ -425,3 +352,18 @@ def test_scores_to_weigh_predictors_by_leave_out_a_rows_own_point(has_joint):
     first = ~np.isnan(tables[0][:, 0])  # of most classes
     np.testing.assert_array_equal(counts[:, 0], first)
     np.testing.assert_array_equal(counts[:, 1], ~first & ~np.isnan(tables[1][:, 0]))
+
+
+@pytest.mark.parametrize("has_joint", (True, False), ids=("joint", "no joint"))
+def test_scores_without_a_view_are_those_of_rows_that_lack_it(has_joint):
+    alone, Xs = make_one_member(has_joint=has_joint), as_tensors(with_gaps(make_tables(40)))
+    present = np.stack([~X[:, 0].isnan().numpy() for X in Xs.values()], axis=1)
+    with torch.inference_mode():
+        without = alone.score_without(Xs)
+        for s in (0, 1):
+            lacking = {**Xs, s: torch.full_like(Xs[s], torch.nan)}
+            _, joint, counts = alone.score(lacking, {t: torch.full((40,), -1) for t in (0, 1)})
+            both = present.all(axis=1)  # of others, nothing would be left
+            np.testing.assert_array_equal(without.present[both, s], counts[both])
+            np.testing.assert_array_equal(without.present[:, s].any(axis=1), both)
+            np.testing.assert_allclose(without.joint[both, s], joint[both], atol=1e-9)

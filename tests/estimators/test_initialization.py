@@ -7,7 +7,6 @@ from torch import nn
 
 from hotview._validation import ViewTable
 from hotview.datasets import make_views
-from hotview.estimators import initialization
 from hotview.estimators.initialization import (
     start_at_components,
     start_at_principal_components,
@@ -17,7 +16,7 @@ from hotview.estimators.initialization import (
 )
 from hotview.estimators.randomness import Randomness
 from hotview.losses import HOTReference, SWReference
-from hotview.nn.multiview import MultiViewNetwork, Widths, make_mlp, make_network
+from hotview.nn.multiview import Widths, make_mlp, make_network
 from hotview.training.batches import TrainingRows
 from hotview.training.column_scaler import ColumnScaler
 from hotview.training.pca import principal_components
@@ -61,7 +60,7 @@ def encode(network, s, X):
 TABLES = list(make_views(120, n_views=4, n_columns=10, random_state=0).views.values())
 
 
-@pytest.mark.parametrize("variance", (0.25, 1.0, 1e-4))
+@pytest.mark.parametrize("variance", (0.25, 1e-4))
 def test_features_and_latents_begin_as_components_of_the_right_size(variance):
     network, _, found = started(TABLES, variance)
     for s, (X, pca) in enumerate(zip(TABLES, found, strict=True)):
@@ -81,16 +80,7 @@ def test_rows_that_are_all_alike_change_nothing():
     ):
         assert torch.equal(before, after)
     assert torch.equal(network.maps[0].weight, untouched.maps[0].weight)
-
-
-def test_few_rows_make_fewer_components():
-    tables = [TABLES[0][:3], TABLES[1]]
-    network, _, found = started(tables)
-    assert len(found[0].components_) == 3
-    _, Z = encode(network, 0, tables[0])
-    assert np.isfinite(Z).all()
-    np.testing.assert_allclose(Z.var(0, ddof=1).mean(), 0.25, rtol=1e-3)
-    assert 0 < np.abs(Z[:, 3]).max() < 0.1  # near zero, not at it: there nothing would move
+    assert not torch.equal(network.maps[1].weight, untouched.maps[1].weight)
 
 
 # targets of linked rows
@@ -143,17 +133,8 @@ def test_an_encoder_of_the_users_own_is_left_alone():
     np.testing.assert_allclose(Z - Z.mean(0), T - T.mean(0), atol=0.05 * T.std())
 
 
-def test_targets_of_many_rows_are_learned_from_some(monkeypatch):
-    monkeypatch.setattr(initialization, "_N_REGRESSED", 40)
-    network, data, _ = started(TABLES)
-    data = with_targets(data)
-    start_at_targets(network, 2, data, is_own=False)
-    T = data.link_targets[2]
-    np.testing.assert_allclose(encode(network, 2, TABLES[2])[1], T, atol=0.1 * T.std().item())
-
-
-@pytest.mark.parametrize("d", (1, 8))  # fewer and more than the features
-def test_targets_of_zero_and_of_any_number_leave_finite_latents(d):
+def test_targets_of_zero_and_of_any_number_leave_finite_latents():
+    d = 8  # more than the features
     network, data, _ = started([np.ones((20, 5), np.float32), TABLES[0]])
     network.maps[0] = network.maps[1] = nn.Linear(N_FEATURES, d, bias=False)
     data = replace(data, link_targets=[torch.zeros(20, d), torch.ones(120, d)])
@@ -179,7 +160,7 @@ def test_every_reference_begins_in_one_group_of_views():
     network, data, _ = started(TABLES)
     coupling = HOTReference(N_COMPONENTS, 2, n_points=50)
     before = coupling.references.detach().clone()
-    start_references(network, coupling, data, Randomness(0))
+    start_references(network, coupling, data, Randomness(0).stage("references"))
     assert not torch.equal(coupling.references, before)
     assert coupling.references.requires_grad
     Zs = latents(network)
@@ -188,35 +169,28 @@ def test_every_reference_begins_in_one_group_of_views():
     assert found in ([[True, False], [False, True]], [[False, True], [True, False]])
 
 
-def test_one_reference_begins_among_all_views():
+def test_one_reference_begins_among_all_views_as_the_seed_decides():
     network, data, _ = started(TABLES)
-    coupling = SWReference(N_COMPONENTS, n_points=100)
-    start_references(network, coupling, data, Randomness(0))
-    G = coupling.references.detach()[0]
-    assert in_cloud(G, torch.cat(latents(network)))
-    assert not any(in_cloud(G, Z) for Z in latents(network))
+    found = []
+    for seed in (0, 0, 1):
+        coupling = SWReference(N_COMPONENTS, n_points=100)
+        start_references(network, coupling, data, Randomness(seed).stage("references"))
+        found.append(coupling.references.detach()[0])
+    assert in_cloud(found[0], torch.cat(latents(network)))
+    assert not any(in_cloud(found[0], Z) for Z in latents(network))
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
 
 
 def test_more_references_than_views_share_them():
     network, data, _ = started(TABLES)
     coupling = HOTReference(N_COMPONENTS, 9, n_points=20)
-    start_references(network, coupling, data, Randomness(0))
+    start_references(network, coupling, data, Randomness(0).stage("references"))
     G, Zs = coupling.references.detach(), latents(network)
     homes = [[in_cloud(points, Z) for Z in Zs].index(True) for points in G]
     assert set(homes) == {0, 1, 2, 3}
     assert homes[:4] == homes[4:8]
     assert len({tuple(points.flatten().tolist()) for points in G}) == 9
-
-
-def test_references_follow_the_seed():
-    network, data, _ = started(TABLES)
-    found = []
-    for seed in (0, 0, 1):
-        coupling = HOTReference(N_COMPONENTS, 2, n_points=20)
-        start_references(network, coupling, data, Randomness(seed))
-        found.append(coupling.references.detach())
-    assert torch.equal(found[0], found[1])
-    assert not torch.equal(found[0], found[2])
 
 
 D, R = 6, 3
@@ -235,29 +209,26 @@ def make_rows(n=50):
     return torch.randn(n, D, generator=seeded(3)) * 3 + 1
 
 
-@pytest.mark.parametrize("hidden", ((), (6,), (8,), (10, 6), (7, 9, 12)))
-def test_a_perceptron_begins_as_the_linear_map(hidden):
+@pytest.mark.parametrize("hidden", ((), (7, 9, 12)))
+def test_a_perceptron_begins_as_the_linear_map_and_every_weight_can_still_learn(hidden):
     encoder = make_mlp(D, hidden, 5, seeded())
     V, mean = make_components()
     assert start_encoder(encoder, V, mean) == R
     X = make_rows()
     torch.testing.assert_close(encoder(X)[:, :R], (X - mean) @ V.T, rtol=1e-4, atol=1e-5)
+    encoder(X).square().sum().backward()
+    for parameter in encoder.parameters():
+        assert parameter.requires_grad
+        assert (parameter.grad != 0).any()
 
 
 @pytest.mark.parametrize(
-    ("hidden", "encoder_dim", "r", "expected"),
-    (
-        ((), 5, 3, 3),
-        ((), 2, 3, 2),
-        ((4,), 5, 3, 2),
-        ((5,), 5, 3, 2),
-        ((20, 2), 5, 3, 1),
-        ((1,), 5, 3, 0),
-    ),
+    ("hidden", "encoder_dim", "expected"),
+    (((), 2, 2), ((4,), 5, 2), ((5,), 5, 2), ((20, 2), 5, 1), ((1,), 5, 0)),
 )
-def test_as_many_features_as_there_is_room_for(hidden, encoder_dim, r, expected):
+def test_as_many_features_as_there_is_room_for(hidden, encoder_dim, expected):
     encoder = make_mlp(D, hidden, encoder_dim, seeded())
-    V, mean = make_components(r)
+    V, mean = make_components()
     assert start_encoder(encoder, V, mean) == expected
     X = make_rows()
     found = encoder(X)[:, :expected]
@@ -274,48 +245,8 @@ def test_other_weights_stay_random_and_become_small(hidden):
     torch.testing.assert_close(encoder[-1].bias[R:], 0.1 * before[-1].bias[R:])
 
 
-@pytest.mark.parametrize("hidden", ((), (8,), (10, 6)))
-def test_every_weight_can_still_learn(hidden):
-    encoder = make_mlp(D, hidden, 5, seeded())
-    start_encoder(encoder, *make_components())
-    encoder(make_rows()).square().sum().backward()
-    for parameter in encoder.parameters():
-        assert parameter.requires_grad
-        assert (parameter.grad != 0).any()
-
-
-def make_two_views(hidden=(8,), encoder_dim=5, n_components=4) -> MultiViewNetwork:
-    widths = Widths([D, D], [hidden, hidden], encoder_dim, n_components, 0, False)
-    return make_network(widths, seeded(), [None, None], ["a", "b"])
-
-
-def test_latents_begin_as_scaled_components():
-    network, untouched = make_two_views(), make_two_views()
-    V, mean = make_components()
-    start_at_components(network, 1, V, mean, 0.5)
-    X = make_rows()
-    Z = network.maps[1](network.encoders[1](X))
-    torch.testing.assert_close(Z[:, :R], 0.5 * (X - mean) @ V.T, rtol=1e-4, atol=1e-5)
-    rest = Z[:, R:].std() / Z[:, :R].std()
-    assert 0 < rest < 0.2  # near zero, but not at it: there nothing would move it
-    for before, after in zip(
-        untouched.encoders[0].parameters(), network.encoders[0].parameters(), strict=True
-    ):
-        assert torch.equal(before, after)
-    assert torch.equal(network.maps[0].weight, untouched.maps[0].weight)
-
-
-def test_more_components_than_dimensions_are_left_out():
-    network = make_two_views(hidden=(), n_components=2)
-    V, mean = make_components()
-    start_at_components(network, 0, V, mean, 2.0)
-    X = make_rows()
-    Z = network.maps[0](network.encoders[0](X))
-    torch.testing.assert_close(Z, 2 * (X - mean) @ V[:2].T, rtol=1e-4, atol=1e-5)
-
-
 def test_latents_are_not_all_zero_where_nothing_could_be_set():
-    network = make_two_views(hidden=(1,))
+    widths = Widths([D, D], [(1,), (1,)], 5, 4, 0, False)
+    network = make_network(widths, seeded(), [None, None], ["a", "b"])
     start_at_components(network, 0, *make_components(), 1.0)
-    assert isinstance(network.maps[0], nn.Linear)
     assert (network.maps[0].weight != 0).all()

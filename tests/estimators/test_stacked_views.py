@@ -9,7 +9,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks, get_tags
@@ -91,7 +91,6 @@ def test_checks_that_scikit_learn_makes_of_its_own(name):
     ("name", "wrapped", "message"),
     (
         ("check_estimators_pickle", small(impute=None), "NaN in 8 entries.*impute='mean'"),
-        ("check_estimators_pickle", small(MultiViewEncoder, impute=None), "impute='mean'"),
         ("check_classifiers_classes", small(), "only -1 and 1.*unlabeled_marker=None"),
     ),
 )
@@ -119,23 +118,12 @@ def test_the_columns_are_the_views():
     }
 
 
-def test_columns_of_no_view_are_not_used():
-    X, y = make_stacked()
-    junk = np.random.default_rng(1).normal(size=(len(y), 1))
-    views = [[1, 2, 3], [5, 6, 7, 4]]
-    model = StackedViews(small(), views).fit(np.hstack([junk, X]), y)
-    other = model.predict_proba(np.hstack([junk[::-1], X]))
-    plain = small().fit([X[:, :3], X[:, [4, 5, 6, 3]]], y)
-    np.testing.assert_array_equal(other, plain.predict_proba([X[:, :3], X[:, [4, 5, 6, 3]]]))
-
-
-@pytest.mark.parametrize("container", (sparse.csr_matrix, sparse.csc_array, sparse.coo_array))
-def test_sparse_tables(container):
+def test_sparse_tables():
     X, y = make_stacked()
     X = np.where(np.abs(X) < 1, 0.0, X)
     expected = stacked().fit(X, y).predict_proba(X)
-    model = stacked().fit(container(X), y)
-    np.testing.assert_allclose(model.predict_proba(container(X)), expected, rtol=1e-5)
+    model = stacked().fit(sparse.coo_array(X), y)
+    np.testing.assert_allclose(model.predict_proba(sparse.csr_matrix(X)), expected, rtol=1e-5)
 
 
 def make_blocks():
@@ -181,130 +169,84 @@ def test_the_encoder_learns_from_rows_of_one_view(paired):
     np.testing.assert_array_equal(model.transform(X), np.hstack([Z["first"], Z["second"]]))
 
 
-@pytest.mark.parametrize("kind", (MultiViewClassifier, MultiViewEncoder))
-def test_features_of_absent_views_are_nan(kind):
+def test_features_of_absent_views_are_nan():
     A, B, y = make_blocks()
-    Z = stacked(kind).fit(np.hstack([A, B]), y).transform(np.hstack([A, B]))
+    X = np.hstack([A, B])
+    model = stacked(max_epochs=1).fit(X, y)
     expected = np.zeros((60, 8), dtype=bool)
     expected[30:45, :4] = expected[45:, 4:] = True
-    np.testing.assert_array_equal(np.isnan(Z), expected)
+    np.testing.assert_array_equal(np.isnan(model.transform(X)), expected)
+    nothing = np.full((1, 7), np.nan)
+    with pytest.raises(ValueError, match=r"at least one of the views.*1 have none.*row 60"):
+        model.predict(np.vstack([X, nothing]))
+    assert np.isnan(model.transform(nothing)).all()
 
 
-def test_all_rows_may_lack_a_view():
-    A, B, y = make_blocks()
-    X = np.hstack([A, B])[30:]
-    model = stacked(max_epochs=40).fit(X, y[30:])
-    assert model.score(X, y[30:]) > 0.8
-
-
-@pytest.mark.parametrize("coupling", ("lscca", "dgcca"))
-@pytest.mark.parametrize("kind", (MultiViewClassifier, MultiViewEncoder))
-def test_couplings_of_aligned_rows_use_the_complete_ones_and_need_some(kind, coupling):
+def test_couplings_of_aligned_rows_use_the_complete_ones_and_need_some():
     A, B, y = make_blocks()
     X = np.hstack([A, B])
     with pytest.warns(UserWarning, match="30 linked rows lack a view"):
-        model = stacked(kind, coupling=coupling).fit(X, y)
+        model = stacked(coupling="lscca").fit(X, y)
     assert model.transform(X).shape == (60, 8)
-    with pytest.raises(ValueError, match=rf"aligned rows for coupling='{coupling}'.*0 have all"):
-        stacked(kind, coupling=coupling).fit(X[30:], y[30:])
-
-
-def test_rows_without_any_view_cannot_be_predicted_but_can_be_encoded():
-    X, y = make_stacked()
-    model = stacked().fit(X, y)
-    X[3] = np.nan
-    with pytest.raises(ValueError, match=r"at least one of the views.*1 have none.*row 3"):
-        model.predict(X)
-    assert np.isnan(model.transform(X)).all(axis=1).nonzero()[0].tolist() == [3]
-
-
-def test_missing_labels_and_text():
-    X, y = make_stacked()
-    words = np.array(["no", "yes"], dtype=object)[y]
-    words[40:] = None
-    model = stacked(max_epochs=40).fit(X, words)
-    assert model.classes_.tolist() == ["no", "yes"]
-    assert model.score(X[40:], np.array(["no", "yes"])[y[40:]]) > 0.8
+    with pytest.raises(ValueError, match=r"aligned rows for coupling='lscca'.*0 have all"):
+        stacked(coupling="lscca").fit(X[30:], y[30:])
 
 
 def test_pipeline():
     X, y = make_stacked()
     model = make_pipeline(StandardScaler(), stacked(MultiViewEncoder), LogisticRegression())
     assert model.fit(X, y).score(X, y) > 0.8
-    last = make_pipeline(StandardScaler(), stacked(max_epochs=40)).fit(X, y)
-    assert last.score(X, y) > 0.8
-    assert last.classes_.tolist() == [0, 1]
+    words = np.array(["no", "yes"], dtype=object)[y]
+    words[50:] = None  # rows without a label
+    last = make_pipeline(StandardScaler(), stacked(max_epochs=40)).fit(X, words)
+    assert last.score(X[50:], np.array(["no", "yes"])[y[50:]]) > 0.8
+    assert last.classes_.tolist() == ["no", "yes"]
 
 
-def test_grid_search_over_nested_parameters():
+def test_grid_search_over_nested_parameters_and_calibration():
     X, y = make_stacked()
-    grid = {"estimator__max_epochs": [1, 40], "estimator__hidden": [(8,)]}
+    grid = {"estimator__max_epochs": [1, 20], "estimator__hidden": [(8,)]}
     model = stacked(learning_rate=0.01, pseudo_labels=False)
     search = GridSearchCV(model, grid, cv=2).fit(X, y)
-    assert search.best_params_ == {"estimator__max_epochs": 40, "estimator__hidden": (8,)}
-    assert search.best_estimator_.estimator_.max_epochs == 40
+    assert search.best_params_ == {"estimator__max_epochs": 20, "estimator__hidden": (8,)}
+    assert search.best_estimator_.estimator_.max_epochs == 20
     assert search.best_score_ > 0.8
+    calibrated = CalibratedClassifierCV(stacked(max_epochs=10), cv=2).fit(X, y)
+    assert calibrated.score(X, y) > 0.8
+    np.testing.assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1)
 
 
-def test_cross_validation_and_calibration():
+def test_pickled_and_cloned():
     X, y = make_stacked()
-    assert cross_val_score(stacked(max_epochs=40), X, y, cv=2).min() > 0.8
-    model = CalibratedClassifierCV(stacked(max_epochs=40), cv=2).fit(X, y)
-    assert model.score(X, y) > 0.8
-    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
-
-
-@pytest.mark.parametrize("kind", (MultiViewClassifier, MultiViewEncoder))
-def test_pickled_and_cloned(kind):
-    X, y = make_stacked()
-    model = stacked(kind).fit(X, y)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.transform(X), model.transform(X))
-    fresh = clone(model)
-    with pytest.raises(NotFittedError):
-        fresh.transform(X)
-    np.testing.assert_array_equal(fresh.fit(X, y).transform(X), model.transform(X))
-
-
-def test_the_wrapped_estimator_is_not_changed():
-    X, y = make_stacked()
-    wrapped = small()
+    wrapped = small().set_output(transform="pandas")  # whose own frames change nothing
     before = dict(vars(wrapped))
     model = StackedViews(wrapped, SLICES).fit(X, y)
     assert vars(wrapped) == before
     assert model.estimator is wrapped
     assert model.estimator_ is not wrapped
+    Z = model.transform(X)
+    assert isinstance(Z, np.ndarray)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X), Z)
+    with pytest.raises(NotFittedError):
+        clone(model).transform(X)
+    np.testing.assert_array_equal(clone(model).fit(X, y).transform(X), Z)
 
 
-def test_none_is_the_default_classifier():
-    assert is_classifier(StackedViews())
-    assert hasattr(StackedViews(), "predict_proba")
-    assert repr(StackedViews()._template) == repr(MultiViewClassifier())
-
-
-def test_methods_are_those_of_the_wrapped_estimator():
+def test_methods_and_tags_are_those_of_the_wrapped_estimator():
     methods = ("predict", "predict_proba", "predict_log_proba", "score")
-    assert all(hasattr(stacked(), name) for name in methods)
+    assert is_classifier(StackedViews())  # None is the default classifier
+    assert all(hasattr(StackedViews(), name) for name in methods)
     assert not any(hasattr(stacked(MultiViewEncoder), name) for name in (*methods, "classes_"))
     assert all(hasattr(stacked(MultiViewEncoder), name) for name in ("transform", "fit_transform"))
-    X, y = make_stacked()
-    assert not hasattr(stacked(MultiViewEncoder).fit(X), "classes_")
-    assert hasattr(stacked().fit(X, y), "classes_")
-
-
-@pytest.mark.parametrize(
-    ("kind", "estimator_type", "required"),
-    ((MultiViewClassifier, "classifier", True), (MultiViewEncoder, None, False)),
-)
-def test_tags(kind, estimator_type, required):
-    tags = get_tags(stacked(kind))
-    assert tags.estimator_type == estimator_type
-    assert tags.target_tags.required == required
-    assert (tags.classifier_tags is not None) == (estimator_type == "classifier")
-    assert tags.transformer_tags.preserves_dtype == []
-    assert tags.input_tags.allow_nan
-    assert tags.input_tags.sparse
-    assert tags.input_tags.two_d_array
+    classifier, encoder = get_tags(stacked()), get_tags(stacked(MultiViewEncoder))
+    assert (classifier.estimator_type, encoder.estimator_type) == ("classifier", None)
+    assert (classifier.classifier_tags is None, encoder.classifier_tags is None) == (False, True)
+    assert (classifier.target_tags.required, encoder.target_tags.required) == (True, False)
+    for tags in (classifier, encoder):
+        assert tags.transformer_tags.preserves_dtype == []
+        assert tags.input_tags.allow_nan
+        assert tags.input_tags.sparse
+        assert tags.input_tags.two_d_array
 
 
 def make_frame():
@@ -315,15 +257,15 @@ def make_frame():
 
 def test_columns_by_name():
     frame, y = make_frame()
-    views = {"second": ["g1", "g2", "g3", "g4"], "first": ["bmi", "age", "sex"]}
+    views = {"second": ["g1", "g2", "g3", "g4"], "first": ["bmi", "age"]}
     model = StackedViews(small(), views).fit(frame, y)
-    assert model.view_columns_["first"].tolist() == [2, 0, 1]
+    assert model.view_columns_["first"].tolist() == [2, 0]
     assert model.feature_names_in_.tolist() == list(frame.columns)
     X = frame.to_numpy()
-    plain = small().fit({"second": X[:, 3:], "first": X[:, [2, 0, 1]]}, y)
+    plain = small().fit({"second": X[:, 3:], "first": X[:, [2, 0]]}, y)
     np.testing.assert_array_equal(
         model.predict_proba(frame),
-        plain.predict_proba({"second": X[:, 3:], "first": X[:, [2, 0, 1]]}),
+        plain.predict_proba({"second": X[:, 3:], "first": X[:, [2, 0]]}),
     )
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(frame[frame.columns[::-1]])
@@ -331,10 +273,10 @@ def test_columns_by_name():
         model.predict(X)
 
 
-@pytest.mark.parametrize("kind", (MultiViewClassifier, MultiViewEncoder))
-def test_frames_out(kind):
+def test_frames_out():
     frame, y = make_frame()
-    model = stacked(kind).fit(frame, y)
+    model = stacked(MultiViewEncoder).fit(frame, y)
+    assert not hasattr(model, "classes_")
     Z = model.transform(frame)
     names = [f"{view}_{j}" for view in ("first", "second") for j in range(4)]
     assert model.get_feature_names_out().tolist() == names
@@ -343,16 +285,9 @@ def test_frames_out(kind):
     assert found.index.equals(frame.index)
     np.testing.assert_array_equal(found.to_numpy(), Z)
     with config_context(transform_output="polars"):
-        fresh = stacked(kind).fit_transform(frame, y)
+        fresh = stacked(MultiViewEncoder).fit_transform(frame, y)
     assert fresh.columns == names
     np.testing.assert_array_equal(fresh.to_numpy(), Z)
-
-
-def test_a_wrapped_estimator_with_frames_of_its_own_changes_nothing():
-    X, y = make_stacked()
-    wrapped = small().set_output(transform="pandas")
-    Z = StackedViews(wrapped, SLICES).fit(X, y).transform(X)
-    np.testing.assert_array_equal(Z, stacked().fit(X, y).transform(X))
 
 
 @pytest.mark.parametrize(
@@ -360,8 +295,6 @@ def test_a_wrapped_estimator_with_frames_of_its_own_changes_nothing():
     (
         ({"estimator": LogisticRegression()}, TypeError, "MultiViewClassifier or a MultiView"),
         ({"estimator": MultiViewClassifier}, TypeError, "Pass an instance"),
-        ({"view_slices": None}, ValueError, "view_slices to be a dict or list"),
-        ({"view_slices": {"a": [0], "b": [7]}}, ValueError, "it names 7"),
         ({"view_slices": {"a": ["age"], "b": ["sex"]}}, ValueError, "X to be a data frame"),
         ({"view_slices": {0: [0], 1: [1]}}, TypeError, "name to be a non-empty string"),
     ),
@@ -370,16 +303,10 @@ def test_what_cannot_be_fitted_is_refused(change, error, message):
     X, y = make_stacked()
     with pytest.raises(error, match=message):
         StackedViews(**{"estimator": small(), "view_slices": SLICES, **change}).fit(X, y)
-
-
-@pytest.mark.parametrize(
-    ("value", "message"), ((np.inf, "infinity"), (np.nan, "'first' to hold finite numbers"))
-)
-def test_infinity_and_holes_in_a_row_are_refused(value, message):
-    X, y = make_stacked()
-    X[5, 1] = value
-    with pytest.raises(ValueError, match=message):
-        stacked().fit(X, y)
+    for value, text in ((np.inf, "infinity"), (np.nan, "'first' to hold finite numbers")):
+        X[5, 1] = value
+        with pytest.raises(ValueError, match=text):
+            stacked().fit(X, y)
 
 
 NAMES = np.array(["age", "sex", "bmi", "gene_1", "gene_2"], dtype=object)
@@ -395,6 +322,7 @@ def resolved(slices, n=5, names=None):
         ({"a": slice(0, 2), "b": slice(2, None)}, {"a": [0, 1], "b": [2, 3, 4]}),
         ({"a": slice(None, -2), "b": slice(-2, 5)}, {"a": [0, 1, 2], "b": [3, 4]}),
         ({"a": slice(0, 5, 2), "b": slice(1, 5, 2)}, {"a": [0, 2, 4], "b": [1, 3]}),
+        ({"a": [1, 2], "c": [4, 3]}, {"a": [1, 2], "c": [4, 3]}),  # one column is in no view
         ([[4, 0], [1]], {"view_0": [4, 0], "view_1": [1]}),
         ((np.array([0, 1]), range(2, 4)), {"view_0": [0, 1], "view_1": [2, 3]}),
         ({"a": [-1], "b": [0]}, {"a": [4], "b": [0]}),
@@ -411,37 +339,22 @@ def test_columns_are_found_by_slice_number_and_name(slices, expected):
     (
         (None, "view_slices to be a dict or list.*it is None.*slice"),
         ("age", "view_slices to be a dict or list"),
-        (slice(0, 3), "view_slices to be a dict or list"),
-        ({}, "at least two views, but it holds 0"),
         ({"a": slice(0, 5)}, "at least two views, but it holds 1"),
-        ({"a": [0, 1], "b": [1, 2]}, "column 1 is in 'a' and again in 'b'"),
         ({"a": slice(0, 3), "b": [4, 2]}, "column 2 is in 'a' and again in 'b'"),
-        ({"a": [0, 0], "b": [1]}, "column 0 is in 'a' and again in 'a'"),
-        ({"a": [0, -5], "b": [1]}, "column 0 is in 'a' and again in 'a'"),
         ({"a": [0], "b": [5]}, r"\['b'\] to stay within.*n_features = 5, but it names 5"),
         ({"a": [0], "b": [-6]}, "it names -6"),
-        ({"a": slice(0, 2), "b": slice(2, 6)}, "it names 6"),
         ({"a": slice(0, 2), "b": slice(7, None)}, "it names 7"),
         ({"a": slice(0, 5), "b": slice(5, None)}, "'b' to have at least one.*n_features = 5"),
-        ({"a": slice(0, 5), "b": slice(3, 3)}, "'b' to have at least one column"),
-        ({"a": [], "b": [1]}, "'a' to have at least one column"),
         ({"a": ["age", "size"], "b": ["sex"]}, "none named 'size'.*'age', 'sex', 'bmi'"),
         ({"a": [3.0], "b": [1]}, r"\['a'\] to be a slice or a list.*\[3.0\]"),
         ({"a": "age", "b": [1]}, r"\['a'\] to be a slice or a list.*Write \['age'\]"),
-        ({"a": 2, "b": [1]}, r"\['a'\] to be a slice or a list.*Write \[2\]"),
         ({"a": [True, False], "b": [1]}, r"\['a'\] to be a slice or a list"),
         ({"a": slice("age", "sex"), "b": [4]}, "slice of column numbers.*one by one"),
-        ({"a": ["age", 4], "b": [1]}, "none named"),
     ),
 )
 def test_what_makes_no_views_is_refused(slices, message):
     with pytest.raises(ValueError, match=message):
         resolve_views(slices, 5, NAMES)
-
-
-def test_names_need_a_table_that_has_them():
-    with pytest.raises(ValueError, match=r"X to be a data frame.*has no names"):
-        resolve_views({"a": ["age"], "b": ["sex"]}, 5, None)
 
 
 @pytest.mark.parametrize(
