@@ -20,25 +20,15 @@ import hotview as hv
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import make_views
 from hotview.losses.coupling_specs import as_coupling
+from tests.estimators.small_fits import BOTH, SMALL, may_collapse
 
-BOTH = pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
-may_collapse = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
-SMALL = {
-    "hidden": (8,),
-    "encoder_dim": 4,
-    "n_components": 3,
-    "batch_size": 16,
-    "max_epochs": 2,
-    "n_estimators": 1,
-    "device": "cpu",
-    "random_state": 0,
-}
+SETTINGS = {**SMALL, "batch_size": 16}
 DATA = make_views(30, n_views=3, n_columns=[5, 6, 4], labeled=1.0, random_state=0)
 VIEWS, Y = DATA.linked, DATA.linked_target
 
 
 def small(kind, **parameters):
-    return kind(**{**SMALL, "coupling": "none", **parameters})
+    return kind(**{**SETTINGS, "coupling": "none", **parameters})
 
 
 def fit(model, views=VIEWS, y=Y):
@@ -78,17 +68,6 @@ def test_the_constructor_stores_what_it_is_given_and_nothing_else(kind):
 
 
 @BOTH
-def test_parameters_are_set_and_cloned(kind):
-    model = small(kind).set_params(encoder_dim=3, hidden={"a": (2,)}, coupling="dgcca")
-    copied = clone(model)
-    assert copied is not model
-    assert copied.get_params() == model.get_params()
-    assert copied.encoder_dim == 3
-    with pytest.raises(ValueError, match="Invalid parameter 'n_latent'"):
-        model.set_params(n_latent=3)
-
-
-@BOTH
 def test_settings_are_set_in_a_specification_not_in_a_name(kind):
     model = kind(hv.HOTReferenceSpec(), hv.AutoencoderSpec())
     model.set_params(coupling__n_projections=7, view_regularizer__weight=0.3)
@@ -104,6 +83,8 @@ def test_settings_are_set_in_a_specification_not_in_a_name(kind):
     assert model.coupling.weight == 0.5
     with pytest.raises(ValueError, match="Invalid parameter 'n_projections' for estimator LS"):
         model.set_params(coupling__n_projections=7)
+    with pytest.raises(ValueError, match="Invalid parameter 'n_latent'"):
+        model.set_params(n_latent=3)
 
 
 def test_a_name_is_a_specification_with_its_defaults():
@@ -157,24 +138,20 @@ def test_nothing_is_encoded_or_predicted_before_fit(kind):
         (MultiViewEncoder, "hot-reference"),
         (MultiViewClassifier, "hot-pairwise"),
         (MultiViewEncoder, "sw-reference"),
-        (MultiViewClassifier, "dgcca"),
     ),
 )
 def test_plans_references_and_groups_of_views(kind, coupling):
     views = {**VIEWS, "fourth": VIEWS["view_0"][:, ::-1].copy()}
     spec = as_coupling(coupling)
-    settings = {"n_references": 2}
-    spec.set_params(**{k: n for k, n in settings.items() if k in spec.get_params()})
-    model = small(kind, coupling=spec)
-    model = model.fit(views, Y) if kind is MultiViewClassifier else model.fit(views, paired=True)
+    if coupling == "hot-reference":
+        spec.set_params(n_references=2)
+    model = fit(small(kind, coupling=spec), views)
     n_columns = {"hot-reference": 2, "sw-reference": 1}.get(coupling, 4)
     assert model.plan_.W.shape == model.plan_.C.shape == (4, n_columns)
     np.testing.assert_allclose(model.plan_.W.sum(1), 0.25, rtol=1e-5)
     assert model.plan_.null.C.shape == (19, 4, 4)
-    if coupling in ("hot-reference", "sw-reference"):
-        assert model.references_.shape == (n_columns, 15, 3)
-    else:
-        assert model.references_ is None
+    expected = None if coupling == "hot-pairwise" else (n_columns, 15, 3)
+    assert getattr(model.references_, "shape", None) == expected
 
 
 # seeds
@@ -183,8 +160,7 @@ def test_plans_references_and_groups_of_views(kind, coupling):
 @pytest.mark.parametrize(
     ("kind", "coupling", "view_regularizer"),
     (
-        (MultiViewEncoder, "hot-reference", "manifold"),
-        (MultiViewClassifier, "sw-pairwise", "autoencoder"),
+        (MultiViewEncoder, "sw-pairwise", "manifold"),
         (MultiViewClassifier, "hot-reference", "diffusion"),
     ),
 )
@@ -201,8 +177,8 @@ def test_the_seed_decides_every_bit(kind, coupling, view_regularizer):
             assert not np.array_equal(P, other.predict_proba(views))
 
 
-@pytest.mark.parametrize("make", (np.random.default_rng, np.random.RandomState))
-def test_a_generator_is_moved_on_and_no_seed_is_fresh(make):
+def test_a_generator_is_moved_on_and_no_seed_is_fresh():
+    make = np.random.RandomState
     generator = make(3)
     first, second = (bits(fit(small(MultiViewEncoder, random_state=generator))) for _ in range(2))
     assert first != second
@@ -319,10 +295,7 @@ def test_what_the_caller_passes_is_not_changed(kind):
     else:
         model.fit(views)
     model.transform(views)
-    as_list = list(views.values())
-    model.transform(as_list)
     assert all(X is kept[name] for name, X in views.items())
-    assert all(X is Z for X, Z in zip(as_list, kept.values(), strict=True))
     np.testing.assert_equal((views, unaligned, y, unaligned_y, hidden), before)
     assert len(callbacks) == 1
 
