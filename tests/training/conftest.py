@@ -3,11 +3,8 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parent))  # small_training.py
 
 
 @contextlib.contextmanager

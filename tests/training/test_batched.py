@@ -3,7 +3,6 @@ import gc
 import numpy as np
 import pytest
 import torch
-from small_training import as_rows, seeded
 
 from hotview.losses import (
     DGCCA,
@@ -23,6 +22,7 @@ from hotview.training.batched import BatchedTrainer, GraphedStep, _without_colle
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.loop import Schedule, train
 from hotview.training.trainer import SingleTrainer, Training
+from tests.training.small_training import as_rows, seeded
 
 COLUMNS, NAMES, N, R = (4, 5, 3, 6), ("a", "b", "c", "d"), 60, 3
 COUPLINGS = {

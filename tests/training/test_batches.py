@@ -6,12 +6,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_training import as_rows, make_sampler
 
 from hotview._validation import ViewTable
 from hotview.training import batches
 from hotview.training.batches import ShuffledIndices, TrainingRows
 from hotview.training.process_group import RowsByRank, RowShard, shard_of_rank
+from tests.training.small_training import as_rows, make_sampler
 
 
 def random_numbers(seed=0):

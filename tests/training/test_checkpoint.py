@@ -4,14 +4,6 @@ import signal
 import numpy as np
 import pytest
 import torch
-from small_training import (
-    NAMES,
-    make_network_of_views,
-    make_objective,
-    make_sampler,
-    seeded,
-    weights_of,
-)
 
 from hotview._archive import read_archive, write_archive
 from hotview.training import batches
@@ -24,6 +16,14 @@ from hotview.training.trainer_state import (
     check_tensors,
     load_optimizer_state,
     optimizer_state,
+)
+from tests.training.small_training import (
+    NAMES,
+    make_network_of_views,
+    make_objective,
+    make_sampler,
+    seeded,
+    weights_of,
 )
 
 N_EPOCHS = 4

@@ -4,15 +4,6 @@ import signal
 import numpy as np
 import pytest
 import torch
-from small_training import (
-    NAMES,
-    make_data,
-    make_network_of_views,
-    make_objective,
-    make_sampler,
-    seeded,
-    weights_of,
-)
 from torch import nn
 
 from hotview.losses import (
@@ -22,6 +13,15 @@ from hotview.training.batches import TrainingRows
 from hotview.training.loop import Schedule, train
 from hotview.training.pca import effective_rank
 from hotview.training.trainer import SingleTrainer, Training, make_optimizer, train_step
+from tests.training.small_training import (
+    NAMES,
+    make_data,
+    make_network_of_views,
+    make_objective,
+    make_sampler,
+    seeded,
+    weights_of,
+)
 
 
 def run(max_epochs=3, *, network=None, objective=None, sampler=None, rate=0.01, **options):

@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from small_training import as_rows
 
 from hotview.training import pca as pca_module
 from hotview.training.pca import align_signs, effective_rank, principal_components, total_std
+from tests.training.small_training import as_rows
 
 
 def make_view(n=80, D=5, seed=0):

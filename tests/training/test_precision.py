@@ -1,6 +1,5 @@
 import pytest
 import torch
-from small_training import seeded
 from torch import nn
 from torch.nn.functional import linear, relu
 
@@ -10,6 +9,7 @@ from hotview.nn.batched import batch_networks
 from hotview.nn.multiview import Widths, make_network
 from hotview.training import precision as module
 from hotview.training.precision import PRECISIONS, in_precision, used_precision
+from tests.training.small_training import seeded
 
 COLUMNS, NAMES = (40, 32), ("a", "b")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

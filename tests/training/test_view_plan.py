@@ -3,7 +3,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small_training import as_rows, seeded
 from torch import nn
 
 from hotview.datasets import make_views
@@ -19,6 +18,7 @@ from hotview.training.view_plan import (
     plan_views,
     solve_mean_plan,
 )
+from tests.training.small_training import as_rows, seeded
 
 D = 2
 PLANNER = Planner(0.3)
