@@ -6,25 +6,14 @@ import pytest
 from flwr.app import Context, Error, RecordDict
 from near_grid import NearGrid
 from sample_tables import NAMES, write_tables
+from small_federation import settings
 
-from hotview.federated import InProcessChannel, Message, Server, Settings
+from hotview.federated import InProcessChannel, Message, Server
 from hotview.federated.configuration import format_run_config, open_client
 from hotview.federated.flower import make_client_app, make_server_app
 from hotview.federated.flower_channel import pack, unpack
 
-SMALL = Settings(
-    rounds=2,
-    local_steps=2,
-    quantiles=16,
-    n_components=3,
-    encoder_dim=6,
-    hidden=(8,),
-    n_references=2,
-    n_projections=6,
-    batch_size=24,
-    label_holder="clinical",
-    linked_batch=12,
-)
+SMALL = settings(rounds=2, label_holder="clinical")
 
 
 @pytest.fixture

@@ -218,13 +218,6 @@ class Broken:
         raise self.error
 
 
-def test_everybody_gets_its_own_message():
-    channel = InProcessChannel({"a": Echo(), "b": Echo()})
-    assert channel.names == ["a", "b"]
-    answers = channel.exchange({n: Message("hello", {"to": n}) for n in ("b", "a")}, timeout=1)
-    assert {name: answer.metadata["to"] for name, answer in answers.items()} == {"a": "a", "b": "b"}
-
-
 def test_nothing_passes_but_bytes():
     echo, x = Echo(), np.zeros(3, np.float32)
     sent = Message("round", {"list": [1]}, {"x": x})

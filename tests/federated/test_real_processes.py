@@ -1,8 +1,9 @@
 """A SuperLink and three SuperNodes as processes on this machine, with TLS and authentication.
 
-Minutes, most of which are the imports of processes: every message begins one. They are run by
-``make test-federated``. Answers that can be read and are wrong are spoiled in one process, by
-``test_server.py``.
+Minutes, in which they wait for Flower, which asks every three seconds and misses a process that was
+killed after a minute. Every message begins a process of its own, forked from one that has imported
+PyTorch (`forked_clients`); ``test_app_template.py`` runs Flower's commands as they stand. Answers
+that can be read and are wrong are spoiled in one process, by ``test_server.py``.
 """
 
 import json
@@ -41,7 +42,7 @@ def connected(folder):
     home = folder / "organizations"
     home.mkdir()
     write_tables(home)
-    with loopback(folder, *NAMES) as running:
+    with loopback(folder, *NAMES, forks=True) as running:
         for name in NAMES:
             running.start_node(name, config=home / f"{name}.toml")
         for name in NAMES:
