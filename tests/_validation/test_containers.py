@@ -13,11 +13,9 @@ from scipy import sparse
 from hotview._validation import check_tables, check_target, check_views
 from hotview._validation.containers import (
     StoredRows,
-    as_array,
     as_numbers,
     column_names,
     container_of,
-    matrix_of,
     text_columns,
 )
 
@@ -87,12 +85,10 @@ def test_an_anndata_is_its_matrix_with_its_names(kind, backed, on_disk):
     part = check_tables({"rna": adata[[4, 1]]})["rna"]
     np.testing.assert_array_equal(part.rows(slice(None)), X[[4, 1]])
     assert part.index.tolist() == ["cell 4", "cell 1"]
-
-
-def test_an_anndata_in_memory_is_not_copied():
-    assert np.shares_memory(check_tables([people(X)])["view_0"].data, X)
-    stored = sparse.csr_matrix(X)
-    assert np.shares_memory(check_tables([people(stored)])["view_0"].data.data, stored.data)
+    if not backed and kind is np.array:
+        assert np.shares_memory(check_tables([people(X)])["view_0"].data, X)
+    if not backed and kind is sparse.csr_matrix:
+        assert np.shares_memory(table.data.data, adata.X.data)
 
 
 @pytest.mark.parametrize("kind", (np.array, sparse.csr_matrix))
@@ -138,15 +134,10 @@ def test_a_dataset_of_h5py_is_a_view_too(tmp_path):
             check_tables({"a": file.create_dataset("flat", data=X[0])})
 
 
-def test_an_anndata_without_a_matrix_is_refused():
+def test_an_anndata_needs_a_matrix_and_names_that_agree_where_rows_are_aligned():
     empty = ad.AnnData(obs=pd.DataFrame(index=["a", "b"]))
     with pytest.raises(ValueError, match=r"'rna' to be an AnnData with a matrix X.*X_pca"):
-        matrix_of("rna", empty)
-    with pytest.raises(ValueError, match=r"'rna' to be an AnnData with a matrix X"):
         check_tables({"rna": empty})
-
-
-def test_names_of_cells_must_agree_where_rows_are_aligned():
     turned = people(X)[::-1]
     check_tables({"rna": people(X), "atac": turned})
     with pytest.raises(ValueError, match="row labels of view 'rna' and of view 'atac' differ"):
@@ -186,9 +177,11 @@ def test_text_is_named_and_never_turned_into_numbers(frame):
 
 
 @pytest.mark.parametrize("frame", (pl.DataFrame, pa.table))
-def test_decimals_are_numbers(frame):
+def test_decimals_are_numbers_and_small_floats_stay_small(frame):
     view = frame({"price": [Decimal("1.5"), None]})
     np.testing.assert_array_equal(check_views([view])["view_0"], [[1.5], [np.nan]])
+    view = frame({"a": np.ones(2, dtype=np.float32), "b": np.zeros(2, dtype=np.float32)})
+    assert check_views([view])["view_0"].dtype == np.float32
 
 
 def test_columns_of_one_name():
@@ -197,92 +190,35 @@ def test_columns_of_one_name():
     assert text_columns(twice.astype({"a": object})) == ["a", "a"]
 
 
-@pytest.mark.parametrize("frame", (pl.DataFrame, pa.table))
-def test_small_floats_stay_small(frame):
-    view = frame({"a": np.ones(2, dtype=np.float32), "b": np.zeros(2, dtype=np.float32)})
-    assert check_views([view])["view_0"].dtype == np.float32
-
-
 def test_what_is_no_frame_has_no_columns():
     for view in (np.zeros((2, 2)), [[1.0]], None):
         assert column_names(view) == text_columns(view) == []
         assert as_numbers(view) is None
 
 
-COUNTS = np.arange(6.0).reshape(3, 2)
-
-
-@pytest.mark.parametrize(
-    "values",
-    (
-        COUNTS.tolist(),
-        pd.DataFrame(COUNTS),
-        torch.tensor(COUNTS, requires_grad=True),
-        sparse.csc_array(COUNTS),
-        sparse.lil_matrix(COUNTS),
-    ),
-    ids=("lists", "pandas", "tensor", "sparse array", "sparse matrix"),
-)
-def test_whatever_looks_like_an_array_becomes_one(values):
-    found = as_array("COUNTS", values)
-    assert type(found) is np.ndarray
-    np.testing.assert_array_equal(found, COUNTS)
-
-
-@pytest.mark.parametrize(
-    "values", (COUNTS, COUNTS[:, ::-1], torch.tensor(COUNTS), pd.DataFrame(COUNTS))
-)
-def test_the_memory_is_shared_where_numpy_can(values):
-    memory = values if isinstance(values, np.ndarray) else np.asarray(values)
-    assert np.shares_memory(as_array("COUNTS", values), memory)
-
-
-def test_a_masked_array_is_refused_because_its_mask_would_be_lost():
-    with pytest.raises(TypeError, match=r"view 'a' to be a plain array.*X\.filled\(np\.nan\)"):
-        as_array("view 'a'", np.ma.array(COUNTS))
-
-
-def test_rows_of_different_length_are_refused_with_the_reason():
-    with pytest.raises(ValueError, match=r"y to be a rectangular.*inhomogeneous.*same number"):
-        as_array("y", [[1.0], [1.0, 2.0]])
-
-
-def test_a_type_that_numpy_does_not_know_is_refused_with_the_reason():
-    with pytest.raises(ValueError, match=r"y to be a rectangular.*BFloat16"):
-        as_array("y", torch.zeros(3, dtype=torch.bfloat16))
-
-
 @pytest.mark.parametrize(
     "y", ([0, 1, 1], ["a", "b", "b"], pd.Series([0.0, 1.0, 1.0]), torch.tensor([0, 1, 1]))
 )
-def test_labels_are_numbers_or_text(y):
+def test_labels_are_numbers_or_text_and_not_copied(y):
     labels = check_target(y, 3)
     assert type(labels) is np.ndarray
     assert labels.tolist() == list(y if isinstance(y, list) else y.tolist())
-
-
-def test_labels_are_not_copied():
-    y = np.array([0, 1, 1])
-    assert check_target(y, 3) is y
+    assert check_target(labels, 3) is labels
 
 
 @pytest.mark.parametrize(
-    ("y", "message"),
+    ("y", "error", "message"),
     (
-        ([0, 1], "each of the 3 rows, but it holds 2"),
-        ([[0], [1], [1]], r"1-D.*\(3, 1\).*ravel"),
-        (1, r"1-D.*\(\)"),
-        ([[0], [1, 2], [3]], "y to be a rectangular array"),
+        ([0, 1], ValueError, "each of the 3 rows, but it holds 2"),
+        ([[0], [1], [1]], ValueError, r"1-D.*\(3, 1\).*ravel"),
+        (1, ValueError, r"1-D.*\(\)"),
+        ([[0], [1, 2], [3]], ValueError, "y to be a rectangular.*inhomogeneous.*same number"),
+        (np.ma.array([0, 1, 1], mask=[0, 1, 0]), TypeError, "y to be a plain array.*masked"),
     ),
 )
-def test_labels_of_the_wrong_shape_are_refused(y, message):
-    with pytest.raises(ValueError, match=message):
+def test_what_cannot_be_labels_is_refused(y, error, message):
+    with pytest.raises(error, match=message):
         check_target(y, 3)
-
-
-def test_a_masked_target_is_refused():
-    with pytest.raises(TypeError, match=r"y to be a plain array.*masked"):
-        check_target(np.ma.array([0, 1, 1], mask=[False, True, False]), 3)
 
 
 @pytest.mark.parametrize("text", ("a\nb", "a\rb"))
