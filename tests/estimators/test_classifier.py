@@ -112,15 +112,6 @@ def test_every_coupling_and_regularizer_trains(coupling, view_regularizer):
     np.testing.assert_allclose(classifier.predict_proba(data.linked).sum(1), 1)
 
 
-def test_couplings_of_individuals_refuse_unaligned_rows():
-    classifier = small(coupling="lscca")
-    message = r"aligned rows for coupling='lscca'.*\['view_1'\] have unaligned.*leave"
-    with pytest.raises(ValueError, match=message):
-        classifier.fit(LINKED, Y, unaligned={"view_1": UNALIGNED["view_1"]})
-    classifier.fit(LINKED, hide(Y))
-    assert classifier.batch_size_ == len(Y)  # rows without a label are coupled too
-
-
 def test_it_learns_from_all_views_and_from_each(model, semisupervised):
     assert is_classifier(model)
     assert model.classes_.tolist() == [0, 1, 2]
@@ -218,8 +209,6 @@ def test_with_a_head_weight_of_0_the_heads_of_views_change_nothing_but_themselve
         Fs = [torch.from_numpy(Z) for Z in beside.transform(LINKED).values()]
         joint = beside.network_.score(Fs).softmax(1)
     np.testing.assert_allclose(beside.predict_proba(LINKED), joint, rtol=1e-4)
-    part_of_it = small(**{**settings, "head_weight": 1.0}).fit(LINKED, Y)
-    assert part_of_it.history_["classification"][1] != beside.history_["classification"][1]
     # Labels that only a head learns from move no feature.
     more = {"unaligned": {"view_0": UNALIGNED["view_0"]}}
     target = {"view_0": DATA.target["view_0"]}
@@ -255,47 +244,6 @@ def test_classes_are_predicted_as_they_were_given(names):
     assert classifier.score(LINKED, truth) == np.mean(predicted == truth) > 0.8
 
 
-def test_rows_without_a_label_are_not_classified():
-    """With nothing else to learn from them, they might as well not be there."""
-    settings = {"preprocessing": "none", "initialization": "random", "batch_size": 1000}
-    settings |= {"alignment_weight": 0.0}
-    with_gaps = small(**settings).fit(LINKED, hide(Y))
-    without = small(**settings).fit({name: X[::2] for name, X in LINKED.items()}, Y[::2])
-    assert with_gaps.history_["loss"] == pytest.approx(without.history_["loss"], rel=1e-5)
-
-
-# labels of unaligned rows
-
-
-def test_labels_of_unaligned_rows_alone_suffice():
-    unlabeled = np.full(len(Y), -1)
-    classifier = trained().fit(
-        LINKED, unlabeled, unaligned=UNALIGNED, unaligned_y={"view_0": DATA.target["view_0"]}
-    )
-    assert "classification" not in classifier.history_.names
-    assert classifier.score({"view_0": LINKED["view_0"]}, Y) > 0.8
-    # The linked rows carry what view_0 knows over to the others.
-    for name in ("view_1", "view_2"):
-        assert classifier.score({name: UNALIGNED[name]}, DATA.target[name]) > 0.8
-    assert classifier.score(LINKED, Y) > 0.8
-
-
-def test_labels_of_unaligned_rows_may_have_gaps_and_add_classes():
-    target = DATA.target["view_2"].astype(float)
-    target[::3] = np.nan
-    known = np.flatnonzero(Y < 2)
-    with pytest.warns(UserWarning, match="1 of the 3 classes have no linked row with a label"):
-        classifier = trained().fit(
-            {name: X[known] for name, X in LINKED.items()},
-            Y[known],
-            unaligned={"view_2": UNALIGNED["view_2"]},
-            unaligned_y={"view_2": target},
-        )
-    assert classifier.classes_.tolist() == [0, 1, 2]
-    found = classifier.predict({"view_2": LINKED["view_2"]})
-    assert np.mean(found[Y == 2] == 2) > 0.7
-
-
 # weights of classes
 
 
@@ -306,18 +254,6 @@ def test_balanced_weights_are_one_over_the_frequency_of_labels():
     balanced = small(class_weight="balanced").fit(LINKED, y).history_["loss"]
     assert balanced == small(class_weight=weights).fit(LINKED, y).history_["loss"]
     assert balanced != pytest.approx(small().fit(LINKED, y).history_["loss"])
-
-
-def test_a_heavy_class_is_predicted_more_often():
-    rng = np.random.default_rng(0)
-    views = {name: rng.normal(size=(60, 3)) for name in ("a", "b")}
-    y = np.repeat([0, 1], 30)
-    share = [
-        np.mean(trained(class_weight={0: w, 1: 1.0}).fit(views, y).predict({"a": views["a"]}) == 0)
-        for w in (0.05, 20.0)
-    ]
-    assert share[0] < 0.2
-    assert share[1] > 0.8
 
 
 @pytest.mark.parametrize("model", (small(batch_size=2), voting()), ids=("heads", "default"))
@@ -333,7 +269,6 @@ def test_classes_of_weight_0_are_not_predicted(model):
     ("class_weight", "message"),
     (
         ({0: -1.0}, r"class_weight.*at least 0.*weights of \[0, 1, 2\] are \[-1.0, 1.0, 1.0\]"),
-        ({0: np.nan}, "class_weight.*finite"),
         ({0: np.inf}, "class_weight.*finite"),
         (dict.fromkeys(range(3), 0.0), "not all 0"),
         ({7: 1.0}, "not in class_weight"),
@@ -506,10 +441,6 @@ def test_without_pseudo_labels_and_weights_it_is_the_plain_network():
         heads = [head(F) for head, F in zip(plain.network_.view_heads, Fs, strict=True)]
         expected = torch.stack([*heads, plain.network_.score(Fs)]).log_softmax(2).mean(0).softmax(1)
     np.testing.assert_allclose(plain.predict_proba(LINKED), expected, rtol=1e-4)
-    assert "classification" in plain.history_.names
-    alone = [plain.predict_proba({name: LINKED[name]}) for name in NAMES]
-    for found, head in zip(alone, heads, strict=True):
-        np.testing.assert_allclose(found, head.softmax(1), rtol=1e-4)
 
 
 def test_with_pseudo_labels_the_joint_head_is_not_used(semisupervised):

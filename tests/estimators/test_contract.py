@@ -87,14 +87,6 @@ def test_settings_are_set_in_a_specification_not_in_a_name(kind):
         model.set_params(n_latent=3)
 
 
-def test_a_name_is_a_specification_with_its_defaults():
-    by_name = fitted(MultiViewEncoder, coupling="sw-reference", view_regularizer="manifold")
-    spec = hv.ManifoldSpec()
-    by_spec = fit(small(MultiViewEncoder, coupling=hv.SWReferenceSpec(), view_regularizer=spec))
-    assert bits(by_spec) == bits(by_name)
-    assert spec.weight is None  # filled in by the estimator, in a copy
-
-
 @BOTH
 def test_a_fit_returns_the_estimator_and_leaves_its_parameters(kind):
     model = small(kind)

@@ -20,7 +20,7 @@ from hotview import (
 from hotview.datasets import make_views
 from hotview.estimators.fit import EnsembleFit
 from hotview.training.loop import Epoch
-from tests.estimators.small_fits import BOTH, KINDS, UNCOUPLED, may_collapse, not_comparable
+from tests.estimators.small_fits import BOTH, KINDS, UNCOUPLED
 
 PLAIN = {"pseudo_labels": False, "fusion": "average"}
 DATA = make_views(24, n_views=3, n_columns=[5, 6, 4], n_classes=2, labeled=1.0, random_state=0)
@@ -35,21 +35,6 @@ def small(kind, **parameters):
 
 def fit(model, views=VIEWS, y=Y):
     return model.fit(views, y)  # an encoder does not use y
-
-
-# history
-
-
-@not_comparable
-def test_the_effective_rank_is_that_of_the_latents_of_the_last_step():
-    settings = {"coupling": "sw-pairwise", "max_epochs": 1, "learning_rate": 1e-12}
-    ranks = fit(small(MultiViewEncoder, **settings))
-    Z = ranks.transform(VIEWS, space="common")
-    for name in VIEWS:
-        eigenvalues = np.linalg.eigvalsh(np.cov(Z[name].astype(float).T))
-        shares = eigenvalues / eigenvalues.sum()
-        expected = np.exp(-np.sum(shares * np.log(shares)))
-        assert ranks.history_[f"effective_rank_{name}"] == [pytest.approx(expected, rel=1e-3)]
 
 
 # precision
@@ -75,20 +60,7 @@ def test_bfloat16_learns_nearly_the_same_and_is_not_used_after(kind, n_estimator
     np.testing.assert_allclose(found, torch.cat(F, dim=1), rtol=1e-4, atol=1e-5)
 
 
-@may_collapse
-def test_encoders_of_ones_own_are_rounded_too():
-    own = {"view_0": nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.LayerNorm(6))}
-    parameters = {"coupling": "hot-reference", "encoders": own}
-    exact, rounded = (
-        fit(small(MultiViewEncoder, **parameters, precision=name))
-        for name in ("float32", "bfloat16")
-    )
-    name = "effective_rank_view_0"
-    assert rounded.history_[name] != exact.history_[name]
-    np.testing.assert_allclose(rounded.history_[name], exact.history_[name], rtol=0.05)
-
-
-# callbacks, progress, Ctrl-C
+# callbacks, Ctrl-C
 
 
 def test_callbacks_are_told_and_can_stop():
@@ -118,16 +90,6 @@ def test_callbacks_are_told_and_can_stop():
 
     with pytest.raises(KeyError, match="mine"):
         fit(small(MultiViewClassifier, callbacks=[fail]))
-
-
-def test_progress_goes_to_stderr_when_asked_and_scripts_are_silent(capfd):
-    fit(small(MultiViewClassifier, verbose=True))
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert "epoch 3, step 3/3: loss" in err
-    for verbose in ("auto", False):
-        fit(small(MultiViewClassifier, verbose=verbose))
-        assert capfd.readouterr() == ("", "")
 
 
 @BOTH
@@ -323,19 +285,6 @@ def test_bad_views(views, error, message):
         with pytest.raises(error, match=message):
             fit(model, views)
         assert not hasattr(model, "network_")
-
-
-def test_one_row():
-    views = {name: X[:1] for name, X in VIEWS.items()}
-    too_few = r"'view_0' to have at least 2 rows with values.*has 1"
-    for paired in (False, True):
-        with pytest.raises(ValueError, match=too_few):
-            small(MultiViewEncoder).fit(views, paired=paired)
-    with pytest.raises(ValueError, match="two classes, but all are of one class"):
-        small(MultiViewClassifier).fit(views, Y[:1])
-    more = {"unaligned": {"view_1": VIEWS["view_1"]}, "unaligned_y": {"view_1": Y}}
-    with pytest.raises(ValueError, match=too_few):
-        small(MultiViewClassifier).fit(views, [0], **more)
 
 
 @BOTH
@@ -561,23 +510,6 @@ def test_linked_and_unaligned_frames_have_one_encoding():
     )
     P = expected.predict_proba({"people": OTHERS_BY_HAND})
     np.testing.assert_array_equal(model.predict_proba({"people": OTHERS}), P)
-    alone = small(MultiViewClassifier).fit(
-        None,
-        None,
-        unaligned={"people": PEOPLE, "scans": SCANS},
-        unaligned_y={"people": Y, "scans": Y},
-    )
-    assert alone.columns_ == model.columns_
-
-
-def test_what_is_known_of_the_columns(on_frames):
-    assert on_frames.n_features_per_view_ == {"people": 3, "scans": 5}
-    people, scans = on_frames.columns_.values()
-    assert [column.name for column in people.columns] == RELEVANT
-    assert people.columns[2].categories == ("a", "b", "c")
-    assert people.n_columns == 6
-    assert scans.source_names == list(SCANS)
-    assert fit(small(MultiViewEncoder)).columns_["view_0"].columns is None
 
 
 def test_predictions_do_not_depend_on_the_order_of_columns(on_frames):
@@ -619,10 +551,6 @@ def test_missing_cells_of_text(on_frames):
     ]
     found, expected = (model.predict_proba({"people": by_hand}) for model in fits)
     np.testing.assert_array_equal(found, expected)
-    gaps.loc["p3"] = None  # absent
-    both = {"people": gaps, "scans": SCANS}
-    P = on_frames.predict_proba(both)
-    np.testing.assert_allclose(P[3], on_frames.predict_proba({"scans": SCANS[3:4]})[0])
 
 
 def test_a_fit_with_text_resumes(tmp_path):
@@ -635,13 +563,6 @@ def test_a_fit_with_text_resumes(tmp_path):
     renamed = {**views, "people": PEOPLE.replace({"F": "female"})}
     with pytest.raises(ValueError, match="linked rows of view 'people'"):
         small(MultiViewClassifier, checkpoint=file).fit(renamed, Y, resume=True)
-
-
-def test_constant_columns_are_named():
-    views = {"people": PEOPLE.assign(sex="F"), "scans": SCANS.assign(s3=1.0), "c": VIEWS["view_1"]}
-    views["c"] = np.hstack([views["c"], np.ones((24, 1))])
-    with pytest.warns(UserWarning, match="'people': 'sex = F'; 'scans': 's3'; 'c': 6"):
-        fit(small(MultiViewEncoder), views)
 
 
 def test_entries_that_cannot_be_used_are_in_columns_with_names():

@@ -170,14 +170,12 @@ def test_features_and_latents_of_rows():
     weights, network.encoders[0] = network.encoders[0].state_dict(), Strict(5, 2)
     network.encoders[0].load_state_dict(weights)
     X[1] = np.nan
-    features = encode_rows([network], 0, as_rows(X), "features")
-    common = encode_rows([network], 0, as_rows(X), "common")
-    assert features.dtype == common.dtype == np.float32
     F = linear(network.encoders[0], X)
-    np.testing.assert_allclose(features, F, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(common, linear(network.maps[0], F), rtol=1e-4, atol=1e-6)
-    assert np.isnan(features[1]).all()
-    assert np.isnan(common[1]).all()
+    for space, expected in (("features", F), ("common", linear(network.maps[0], F))):
+        found = encode_rows([network], 0, as_rows(X), space)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+        assert found.dtype == np.float32
+        assert np.isnan(found[1]).all()
     other = make_network(1)
     both = encode_rows([network, other], 0, as_rows(X), "features")
     each = [encode_rows([one], 0, as_rows(X), "features") for one in (network, other)]

@@ -7,7 +7,7 @@ import torch
 import hotview as hv
 from hotview._validation import check_tables
 from hotview.datasets import make_views
-from hotview.estimators.inputs import FitInputs, ViewTables, scan_views
+from hotview.estimators.inputs import ViewTables, scan_views
 from hotview.estimators.labels import Labels
 from hotview.semisupervised.class_prior import class_priors
 
@@ -47,15 +47,6 @@ def values(rows):
     return rows.take(np.arange(rows.n_rows))[:, 0].tolist()
 
 
-def test_linked_tables_come_first():
-    linked = {"a": table(1, 2), "b": table(3, 4)}
-    tables = make_view_tables(linked, {"b": table(5)})
-    assert tables.n_linked == 2
-    assert [t.data is linked["a"] for t in tables.by_view["a"]] == [True]
-    assert [t.n_rows for t in tables.by_view["b"]] == [2, 1]
-    assert make_view_tables({}, linked).n_linked == 0
-
-
 def test_every_view_is_scanned_over_all_its_tables():
     tables = make_view_tables({"a": table(0, 2), "b": table(3, 4)}, {"a": table(4)})
     scans = scan_views(tables, **how(tables), device=CPU).scans
@@ -70,28 +61,14 @@ def test_every_view_is_scanned_over_all_its_tables():
     assert [view.scaler.impute for view in views] == ["mean", "median"]
 
 
-def test_unlinked_views_have_no_aligned_rows():
-    data = gather(make_view_tables({}, {"a": table(1, None, 2), "b": table(3, 4, 5)}))
-    assert data.aligned.shape == (0, 2)
-    assert [values(rows) for rows in data.views] == [[1, 2], [3, 4, 5]]
-
-
-def test_rows_are_numbered_without_the_absent_ones():
-    tables = make_view_tables(
-        {"a": table(1, None, 3, 4), "b": table(11, 12, None, 14)}, {"a": table(None, 5, 6)}
-    )
-    data = gather(tables)
-    assert [values(rows) for rows in data.views] == [[1, 3, 4, 5, 6], [11, 12, 14]]
-    assert data.aligned.tolist() == [[0, 0], [2, 2]]  # individuals 0 and 3, who are in both
-    assert len(data.target) == 0
-
-
 def test_labels_of_complete_rows_train_the_joint_head_and_others_their_view():
     tables = make_view_tables(
         {"a": table(1, None, 3, 4), "b": table(11, 12, None, 14)},
         {"a": table(None, 5, 6, 7), "b": table(15)},
     )
     data = gather(tables, labels_of([0, 1, 2, -1], a=[0, -1, 2, 1]))
+    # Rows are numbered without the absent ones; individuals 0 and 3 are in both views.
+    assert data.aligned.tolist() == [[0, 0], [2, 2]]
     assert data.target.tolist() == [0, -1]
     assert [values(rows) for rows in data.views] == [[1, 3, 4, 5, 6, 7], [11, 12, 14, 15]]
     assert [rows.tolist() for rows in data.view_labeled] == [[1, 4, 5], [1]]
@@ -100,30 +77,19 @@ def test_labels_of_complete_rows_train_the_joint_head_and_others_their_view():
     assert data.classes_known == [{0, 1, 2}, {0, 1}]
     assert data.source_views == [0]  # of the class that the other view has no label of
     assert data.transfer_rows.tolist() == [1]
-
-
-def test_views_with_labels_are_sources_for_the_others_where_no_linked_row_has_one():
-    tables = make_view_tables({"a": table(1, 2), "b": table(3, 4)}, {"b": table(5, 6)})
-    data = gather(tables, labels_of([-1, -1], b=[0, 1]))
+    assert len(gather(tables).target) == 0
+    only_b = make_view_tables({"a": table(1, 2), "b": table(3, 4)}, {"b": table(5, 6)})
+    data = gather(only_b, labels_of([-1, -1], b=[0, 1]))
     assert data.source_views == [1]
     assert [rows.tolist() for rows in data.view_labeled] == [[], [2, 3]]
 
 
-def test_tables_are_not_copied():
-    X = table(1, 2, 3)
-    data = gather(make_view_tables({"a": X, "b": table(4, 5, 6)}))
-    assert data.views[0].tables[0].data is X
-
-
-def test_a_linked_row_that_no_view_has_is_refused():
+def test_rows_that_hold_nothing_are_refused():
     tables = make_view_tables({"a": table(1, 2, None, 3), "b": table(4, 5, None, None)})
     message = "at least one view, but 1 are NaN throughout all of them, the first being row 2"
     for labels in (None, labels_of([0, 1, 2, 0])):
         with pytest.raises(ValueError, match=message):
             gather(tables, labels)
-
-
-def test_a_view_needs_two_rows_that_hold_something():
     tables = make_view_tables({"a": table(1, None, None), "b": table(3, 4, 5)})
     with pytest.raises(ValueError, match="'a' to have at least 2 rows with values, but it has 1"):
         scan_views(tables, **how(tables), device=CPU)
@@ -131,7 +97,7 @@ def test_a_view_needs_two_rows_that_hold_something():
 
 def test_without_linked_rows_every_view_learns_from_its_own_labels():
     data = make_views(60, n_views=3, labeled=0.5, random_state=0)
-    model = hv.MultiViewClassifier(max_epochs=10, n_estimators=2, hidden=(8,), random_state=0)
+    model = hv.MultiViewClassifier(max_epochs=10, n_estimators=1, hidden=(8,), random_state=0)
     model.fit(None, None, unaligned=data.views, unaligned_y=data.target)
     assert model.trained_on_["linked"] == 0
     assert model.score(data.linked, data.linked_target) > 0.9
@@ -154,21 +120,6 @@ def test_fits_without_linked_rows_are_explained(Xs, y, given, match):
         hv.MultiViewClassifier().fit(Xs, y, unaligned=views if given else None)
 
 
-def test_labels_of_views_without_linked_rows_stay_with_their_rows():
-    tables = make_view_tables({}, {"a": table(0, None, 2), "b": table(3, 4)})
-    labels = Labels(np.array([5, 6]), np.empty(0, np.int64), {"a": np.array([0, 1, 1])})
-    data = gather(tables, labels)
-    assert len(data.aligned) == len(data.target) == 0
-    assert [rows.tolist() for rows in data.view_labeled] == [[0, 1], []]
-    assert [y.tolist() for y in data.view_targets] == [[0, 1], []]
-
-
-def test_by_default_no_label_is_held_out():
-    inputs = FitInputs(ViewTables([], {}, {}), None, {})
-    assert len(inputs.held_out) == 0
-    assert inputs.validation is None
-
-
 def test_labels_of_every_view_for_propagation():
     tables = make_view_tables(
         {"a": table(1, None, 3, 4), "b": table(11, 12, None, 14)}, {"a": table(None, 5, 6, 7)}
@@ -182,10 +133,3 @@ def test_labels_of_every_view_for_propagation():
     np.testing.assert_allclose(labels.log_prior, np.log(class_priors(labels.codes, 3)))
     given = np.log(np.full((2, 3), 1 / 3))
     assert replace(shared, log_prior=given).view_labels(labels_of([0] * 4)).log_prior is given
-
-
-def test_without_classes_no_row_has_a_label():
-    tables = make_view_tables({"a": table(1, 2), "b": table(3, 4)})
-    labels = scan_views(tables, **how(tables, "none"), device=CPU).view_labels(None)
-    assert [c.tolist() for c in labels.codes] == [[-1, -1], [-1, -1]]
-    assert labels.log_prior.shape == (2, 0)

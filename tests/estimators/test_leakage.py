@@ -95,12 +95,10 @@ def test_one_percent_of_errors_is_nearly_all():
     assert leaks_of(views, y) == []
 
 
-@pytest.mark.parametrize("n_labels", (10, 28))
-def test_few_labels_say_nothing(n_labels):
+def test_few_labels_say_nothing():
     views, y = draw(n_classes=2)
     views["b"][:, 2] = y
-    gaps = y.astype(float)
-    gaps[n_labels:] = np.nan
+    gaps = np.where(np.arange(60) < 28, y, np.nan)
     assert leaks_of(views, gaps) == []
     gaps[:30] = y[:30]
     assert leaks_of(views, gaps) == LEAK
@@ -114,35 +112,15 @@ def test_rows_of_rare_classes_are_errors():
 
 
 def test_where_most_columns_tell_the_classes_there_is_no_warning():
-    views, y = draw()
+    views, y = draw(n_classes=2)
     easy = {name: X + 100 * y[:, None] for name, X in views.items()}
     assert len(leaks_of(easy, y)) == 10
     assert warnings_of(easy, y) == []
-
-
-def test_two_digits_are_easy_and_raise_no_alarm():
-    digits = load_handwritten()
-    rows = np.flatnonzero(np.isin(digits.target, (0, 1)))[::4]
-    views, y = {name: X[rows] for name, X in digits.views.items()}, digits.target[rows]
-    assert 1 <= len(leaks_of(views, y)) < 300
-    assert warnings_of(views, y) == []
-
-
-def test_a_leak_beside_two_good_columns_is_named():
-    views, y = draw(n_classes=2)
-    for j in (0, 1):
+    for j in (0, 1):  # where two do, there is
         views["a"][:, j] += 3.5 * y
     views["b"][:, 2] = y
     assert LEAK[0] in leaks_of(views, y)
     assert "2 (counted from 0) of view 'b'" in warnings_of(views, y)[0]
-
-
-def test_a_leak_among_many_columns_of_noise_is_named():
-    y = np.arange(30) % 2
-    views = {name: np.random.default_rng(0).normal(size=(30, 2000)) for name in ("a", "b")}
-    views["b"][:, 2] = y
-    assert leaks_of(views, y) == LEAK
-    assert len(warnings_of(views, y)) == 1  # some noise comes near, as often as by chance
 
 
 def test_unaligned_rows_with_labels_count():
@@ -166,11 +144,14 @@ def test_a_column_that_tells_persons_is_no_leak_where_persons_are_given():
 
 def test_noise_raises_no_alarm_however_many_columns():
     random = np.random.default_rng(0)
-    for n_labels in (20, 30, 50):
+    for n_labels in (20, 30):
         y = np.arange(n_labels) % 2
-        views = {name: random.normal(size=(n_labels, 20_000)) for name in ("a", "b")}
+        views = {name: random.normal(size=(n_labels, 10_000)) for name in ("a", "b")}
         views["b"] = random.integers(0, 4, size=views["b"].shape)
         assert leaks_of(views, y) == []
+    views["b"][:, 2] = y
+    assert leaks_of(views, y) == LEAK  # among columns of noise, of which some come near
+    assert len(warnings_of(views, y)) == 1
 
 
 def test_real_columns_raise_no_alarm():
