@@ -7,6 +7,9 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from hotview import MultiViewClassifier
+from hotview.omics import fit
+
 KINDS = np.array(["B", "T"])
 
 
@@ -16,8 +19,7 @@ def new_mudata():
         yield
 
 
-@pytest.fixture
-def cells():
+def make_cells():
     """Rna and atac share 30 of 40 cells, in another order; prot has 35 of them and 5 others."""
     rng = np.random.default_rng(0)
     kind = KINDS[np.arange(50) % 2]
@@ -43,6 +45,24 @@ def cells():
     for adata in found.values():
         adata.obsm["X_pca"] = np.ones((40, 3), dtype=np.float32) * np.arange(40)[:, None]
     return found
+
+
+@pytest.fixture
+def cells():
+    return make_cells()
+
+
+@pytest.fixture(scope="session")
+def small():
+    """Settings with which a fit takes a moment."""
+    small = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "max_epochs": 2}
+    return small | {"n_estimators": 1, "random_state": 0, "device": "cpu"}
+
+
+@pytest.fixture(scope="session")
+def model(small):
+    """A classifier of the kinds of the cells; no test may change it."""
+    return fit(MultiViewClassifier(**small), make_cells(), "kind")
 
 
 @pytest.fixture

@@ -11,8 +11,6 @@ from hotview.model_selection import GridSearch
 from hotview.omics import annotate, fit
 
 pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
-SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "max_epochs": 3}
-SMALL |= {"n_estimators": 1, "random_state": 0, "device": "cpu"}
 COLUMNS = ["hotview_class", "hotview_confidence"]
 
 
@@ -27,8 +25,7 @@ def probabilities_by_hand(model, cells):
     return pd.DataFrame(model.predict_proba(views), index=ids, columns=model.classes_)
 
 
-def test_a_cell_is_judged_once_by_all_modalities_that_have_it(cells, mdata):
-    model = fit(MultiViewClassifier(**SMALL), mdata, "kind")
+def test_a_cell_is_judged_once_by_all_modalities_that_have_it(model, cells, mdata, tmp_path):
     annotate(model, mdata)
     expected = probabilities_by_hand(model, cells)
     for part in (mdata, *cells.values()):
@@ -37,10 +34,22 @@ def test_a_cell_is_judged_once_by_all_modalities_that_have_it(cells, mdata):
         assert part.obs["hotview_class"].tolist() == mine.idxmax(axis=1).tolist()
         np.testing.assert_allclose(part.obs["hotview_confidence"], mine.max(axis=1), atol=1e-6)
     assert mdata.n_obs == 50
+    mdata.write(tmp_path / "cells.h5mu")
+    found = mudata.read_h5mu(tmp_path / "cells.h5mu")
+    pd.testing.assert_frame_equal(found.obs[COLUMNS], mdata.obs[COLUMNS])
+    assert set(found.uns["hotview"]) == {"views", "plan", "costs", "similarity", "classes"}
+    for key, value in mdata.uns["hotview"].items():
+        np.testing.assert_array_equal(found.uns["hotview"][key], value)
+    for name in cells:
+        ours, theirs = (whole[name].obsm for whole in (mdata, found))
+        np.testing.assert_array_equal(theirs["X_hotview"], ours["X_hotview"])
+        pd.testing.assert_frame_equal(
+            theirs["hotview_probabilities"], ours["hotview_probabilities"]
+        )
 
 
-def test_features_and_the_plan(cells):
-    model = fit(MultiViewEncoder(**SMALL), cells)
+def test_features_and_the_plan(small, cells):
+    model = fit(MultiViewEncoder(**small), cells)
     annotate(model, cells)
     for name, adata in cells.items():
         Z = model.transform_view(adata, name)
@@ -55,40 +64,26 @@ def test_features_and_the_plan(cells):
     annotate(model, cells, space="common", key="again")
     assert cells["rna"].obsm["X_again"].shape == (40, 3)
     assert {"hotview", "again"} <= set(cells["rna"].uns)
+    annotate(fit(MultiViewEncoder(**small, coupling="none"), cells), cells, key="alone")
+    assert set(cells["rna"].uns["alone"]) == {"views", "similarity"}
 
 
-def test_a_file_holds_everything(cells, mdata, tmp_path):
-    model = fit(MultiViewClassifier(**SMALL), mdata, "kind")
-    annotate(model, mdata)
-    mdata.write(tmp_path / "cells.h5mu")
-    found = mudata.read_h5mu(tmp_path / "cells.h5mu")
-    pd.testing.assert_frame_equal(found.obs[COLUMNS], mdata.obs[COLUMNS])
-    assert set(found.uns["hotview"]) == {"views", "plan", "costs", "similarity", "classes"}
-    for key, value in mdata.uns["hotview"].items():
-        np.testing.assert_array_equal(found.uns["hotview"][key], value)
-    for name in cells:
-        np.testing.assert_array_equal(found[name].obsm["X_hotview"], mdata[name].obsm["X_hotview"])
-        pd.testing.assert_frame_equal(
-            found[name].obsm["hotview_probabilities"], mdata[name].obsm["hotview_probabilities"]
-        )
-
-
-def test_classes_may_be_numbers(cells, tmp_path):
+def test_classes_may_be_numbers(small, cells, tmp_path):
     cells["rna"].obs["batch"] = np.arange(40) % 3
-    annotate(fit(MultiViewClassifier(**SMALL), cells, "batch"), cells)
-    assert cells["atac"].obs["hotview_class"].cat.categories.tolist() == [0, 1, 2]
-    assert cells["atac"].obsm["hotview_probabilities"].columns.tolist() == ["0", "1", "2"]
-    cells["atac"].write_h5ad(tmp_path / "atac.h5ad")
+    model, atac = fit(MultiViewClassifier(**small), cells, "batch"), cells["atac"]
+    annotate(model, cells)
+    assert atac.obs["hotview_class"].cat.categories.tolist() == [0, 1, 2]
+    assert atac.obsm["hotview_probabilities"].columns.tolist() == ["0", "1", "2"]
+    atac.write_h5ad(tmp_path / "atac.h5ad")
+    annotate(model, cells, unassigned_below=0.9)  # which is text
+    assert atac.obs["hotview_class"].cat.categories.tolist() == ["0", "1", "2", "Unassigned"]
+    atac.write_h5ad(tmp_path / "atac.h5ad")
 
 
-def test_without_coupling_there_is_no_plan(cells):
-    annotate(fit(MultiViewEncoder(**SMALL, coupling="none"), cells), cells)
-    assert set(cells["rna"].uns["hotview"]) == {"views", "similarity"}
-
-
-def test_some_modalities_new_cells_and_a_search(cells, mdata):
-    search = GridSearch(MultiViewClassifier(**SMALL), {"encoder_dim": [2]}, cv=2, random_state=0)
-    fit(search, mdata, "kind")
+def test_some_modalities_new_cells_and_a_search(small, cells, mdata):
+    settings = {**small, "max_epochs": 1}
+    search = GridSearch(MultiViewClassifier(**settings), {"encoder_dim": [2]}, cv=2, random_state=0)
+    assert fit(search, mdata, "kind").best_estimator_.view_names_ == ["rna", "atac", "prot"]
     new = {"atac": cells["atac"][:7].copy()}
     annotate(search, new)
     assert new["atac"].obsm["X_hotview"].shape == (7, 2)
@@ -97,8 +92,7 @@ def test_some_modalities_new_cells_and_a_search(cells, mdata):
     assert "X_hotview" not in cells["atac"].obsm
 
 
-def test_cells_of_the_whole_that_no_modality_has_are_left_open(cells, mdata):
-    model = fit(MultiViewClassifier(**SMALL), mdata, "kind")
+def test_cells_of_the_whole_that_no_modality_has_are_left_open(model, cells, mdata):
     mdata.mod["atac"] = cells["atac"][:5].copy()  # of which the whole does not know yet
     mdata.mod["prot"] = cells["prot"][:5].copy()
     annotate(model, mdata)
@@ -108,60 +102,48 @@ def test_cells_of_the_whole_that_no_modality_has_are_left_open(cells, mdata):
     assert mdata.obs["hotview_confidence"].isna().tolist() == gone.tolist()
 
 
-def test_nothing_is_written_where_something_is_wrong(cells):
-    model = fit(MultiViewClassifier(**SMALL), cells, "kind")
+def test_nothing_is_written_where_something_is_wrong(model, cells):
     cells["prot"].X[3, 1] = np.inf
-    with pytest.raises(ValueError, match="'prot' to hold finite numbers"):
-        annotate(model, cells)
-    with pytest.raises(ValueError, match=r"views among \['rna', 'atac', 'prot'\]"):
-        annotate(model, {"rna": cells["rna"], "other": cells["atac"]})
-    with pytest.raises(ValueError, match=r"modality 'rna' to hold its own data.*\.copy\(\)"):
-        annotate(model, {"rna": cells["rna"][:10]})
+    for wrong, message in (
+        (cells, "'prot' to hold finite numbers"),
+        ({"rna": cells["rna"], "other": cells["atac"]}, r"among \['rna', 'atac', 'prot'\]"),
+        ({"rna": cells["rna"][:10]}, r"modality 'rna' to hold its own data.*\.copy\(\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            annotate(model, wrong)
     for adata in cells.values():
         assert "X_hotview" not in adata.obsm
         assert "hotview" not in adata.uns
         assert not set(COLUMNS) & set(adata.obs)
 
 
-def test_cells_below_a_threshold_are_unassigned(cells, mdata, tmp_path):
-    model = fit(MultiViewClassifier(**SMALL), mdata, "kind")
+def test_cells_below_a_threshold_are_unassigned(model, mdata):
     annotate(model, mdata)
     best, confidence = mdata.obs["hotview_class"].tolist(), mdata.obs["hotview_confidence"]
     level = float(confidence.median())
     annotate(model, mdata, unassigned_below=level)
     found = mdata.obs["hotview_class"]
     assert found.cat.categories.tolist() == ["B", "T", "Unassigned"]
-    expected = [
-        kind if p >= level else "Unassigned" for kind, p in zip(best, confidence, strict=True)
-    ]
-    assert found.tolist() == expected
+    sure = zip(best, confidence >= level, strict=True)
+    assert found.tolist() == [kind if is_sure else "Unassigned" for kind, is_sure in sure]
     np.testing.assert_array_equal(mdata.obs["hotview_confidence"], confidence)
-    mdata.write(tmp_path / "cells.h5mu")
     with pytest.raises(ValueError, match="unassigned_below"):
         annotate(model, mdata, unassigned_below=2)
 
 
-def test_numbers_and_unassigned_are_text(cells, tmp_path):
-    cells["rna"].obs["batch"] = np.arange(40) % 3
-    annotate(fit(MultiViewClassifier(**SMALL), cells, "batch"), cells, unassigned_below=0.9)
-    found = cells["atac"].obs["hotview_class"].cat.categories.tolist()
-    assert found == ["0", "1", "2", "Unassigned"]
-    cells["atac"].write_h5ad(tmp_path / "atac.h5ad")
-
-
-def test_disagreement_is_that_of_the_networks(cells):
-    model = fit(MultiViewClassifier(**{**SMALL, "n_estimators": 2}), cells, "kind")
+def test_disagreement_is_that_of_the_networks(small, cells):
+    model = fit(MultiViewClassifier(**{**small, "n_estimators": 2}), cells, "kind")
     alone = {"rna": cells["rna"]}
     annotate(model, alone)
     expected = model.predict_disagreement({"rna": cells["rna"].X})
     np.testing.assert_allclose(cells["rna"].obs["hotview_disagreement"], expected, atol=1e-6)
 
 
-def test_order_and_colors_of_the_label_are_kept(cells):
+def test_order_and_colors_of_the_label_are_kept(small, cells):
     kinds = cells["rna"].obs["kind"].cat.reorder_categories(["T", "B"])
     cells["rna"].obs["kind"] = kinds
     cells["rna"].uns["kind_colors"] = ["#ff0000", "#0000ff"]
-    model = fit(MultiViewClassifier(**SMALL), cells, "kind")
+    model = fit(MultiViewClassifier(**small), cells, "kind")
     probabilities = model.predict_proba({"rna": cells["rna"].X})
     annotate(model, {"rna": cells["rna"]})
     found = cells["rna"].obs["hotview_class"]
@@ -206,10 +188,10 @@ def test_where_modalities_can_be_compared_there_is_one_joint_embedding():
     np.testing.assert_array_equal(own["atac"], Z["atac"])
 
 
-def test_where_they_cannot_be_compared_there_is_none_and_the_common_space_warns():
+def test_where_they_cannot_be_compared_there_is_none_and_the_common_space_warns(small):
     parts = linked_modalities()
     parts["atac"].obs_names = "other-" + parts["atac"].obs_names  # no cell is in both
-    model = fit(MultiViewEncoder(**SMALL), parts)
+    model = fit(MultiViewEncoder(**small), parts)
     annotate(model, parts)
     assert "X_hotview_common" not in parts["rna"].obsm
     with pytest.warns(UserWarning, match="may not be comparable"):

@@ -45,8 +45,7 @@ def same_share(Z, groups, k=10):
 
 
 @pytest.mark.filterwarnings("ignore:Expected batches")
-@pytest.mark.parametrize("obsm", (None, "X_pca"))
-@pytest.mark.parametrize("label", (None, "kind"))
+@pytest.mark.parametrize(("obsm", "label"), ((None, None), ("X_pca", "kind"), (None, "kind")))
 def test_batches_mix_and_types_stay(obsm, label):
     cells = make_cells()
     views = cells
@@ -84,13 +83,15 @@ def test_new_cells_are_corrected_by_saved_offsets(obsm, tmp_path):
         annotate(loaded, new)
 
 
-def test_a_modality_of_one_batch_stays_as_it_is():
+def test_a_modality_of_one_batch_stays_as_it_is_and_one_without_takes_that_of_another():
     cells = make_cells(60)
     cells["atac"].obs["donor"] = "d1"
     offsets = fit_batches(cells, cells, "donor", "kind")
     assert offsets["atac"] is None
     corrected = correct_views(cells, cells, "donor", offsets)
     assert corrected["atac"] is cells["atac"]
+    del cells["atac"].obs["donor"]
+    assert fit_batches(cells, cells, "donor", None)["atac"].batches == ["d1", "d2"]
 
 
 def test_batches_that_are_missing_are_named():
@@ -100,9 +101,3 @@ def test_batches_that_are_missing_are_named():
     cells["rna"].obs["donor"] = [None, *cells["rna"].obs["donor"][1:]]
     with pytest.raises(ValueError, match="every cell of 'rna' to have a batch in 'donor', but 1"):
         fit_batches(cells, cells, "donor", None)
-
-
-def test_the_batch_of_another_modality_is_used_where_a_modality_has_none():
-    cells = make_cells(60)
-    del cells["atac"].obs["donor"]
-    assert fit_batches(cells, cells, "donor", None)["atac"].batches == ["d1", "d2"]

@@ -7,8 +7,6 @@ from hotview import MultiViewClassifier
 from hotview.omics import annotate, fit
 from hotview.omics.counts import best_entry, holds_counts, known_counts, warn_of_other_values
 
-SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "max_epochs": 2}
-SMALL |= {"n_estimators": 1, "random_state": 0, "device": "cpu"}
 pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 
 
@@ -38,16 +36,16 @@ def test_counts_are_whole_numbers(counted):
     assert best_entry(["X_lsi", "X_umap"]) == "X_lsi"
 
 
-def test_counts_are_said_at_fit_and_reduced_as_counts(counted):
+def test_counts_are_said_at_fit_and_reduced_as_counts(small, counted):
     with pytest.warns(UserWarning, match=r"raw counts.*obsm=\{'(rna|atac)': 'X_pca'\}") as told:
-        model = fit(MultiViewClassifier(**SMALL), counted, "kind")
+        model = fit(MultiViewClassifier(**small), counted, "kind")
     assert any("rna: raw counts, 300 columns reduced to 64" in str(one.message) for one in told)
     assert sum("raw counts" in text for text in model.fit_warnings_) == 2
     assert "square roots of the shares of counts" in model.preprocessing_["rna"]
 
 
-def test_other_values_than_at_fit_are_warned_of(counted):
-    model = fit(MultiViewClassifier(**SMALL), counted, "kind", layer="lognorm")
+def test_other_values_than_at_fit_are_warned_of(small, counted):
+    model = fit(MultiViewClassifier(**small), counted, "kind", layer="lognorm")
     assert not any("raw counts" in text for text in model.fit_warnings_)
     for adata in counted.values():
         adata.layers["other"] = adata.X

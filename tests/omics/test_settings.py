@@ -7,22 +7,19 @@ from hotview import MultiViewClassifier, load
 from hotview.omics import annotate, fit
 from hotview.omics.settings import (
     describe_choices,
-    describe_label,
     read_settings,
     save_settings,
     stored_choice,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
-SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "max_epochs": 3}
-SMALL |= {"n_estimators": 1, "random_state": 0, "device": "cpu"}
 
 
-def test_the_choice_of_matrices_is_saved_with_the_model_and_used_by_annotate(cells, tmp_path):
+def test_the_choice_of_matrices_is_saved_and_used_by_annotate(small, cells, tmp_path):
     cells["atac"].obsm["X_lsi"] = cells["atac"].X.toarray()[:, :3]
     cells["prot"].obsm["X_pca"] = cells["prot"].X[:, :2]
     obsm = {"atac": "X_lsi", "prot": "X_pca"}
-    model = fit(MultiViewClassifier(**SMALL), cells, "kind", obsm=obsm, layer={"rna": "counts"})
+    model = fit(MultiViewClassifier(**small), cells, "kind", obsm=obsm, layer={"rna": "counts"})
     assert read_settings(model)["obsm"] == obsm
     model.save(tmp_path / "m.hotview")
     annotate(load(tmp_path / "m.hotview"), cells)  # with the matrices of the fit, not X
@@ -51,12 +48,3 @@ def test_choices_of_the_command_line_are_found():
 def test_choices_are_by_modality(cells):
     found = describe_choices(cells, None, "X_pca")
     assert found == {"layer": {}, "obsm": dict.fromkeys(cells, "X_pca")}
-
-
-def test_order_and_colors_of_a_label_are_known(cells):
-    cells["rna"].obs["kind"] = cells["rna"].obs["kind"].cat.reorder_categories(["T", "B"])
-    cells["atac"].obs["kind"] = cells["atac"].obs["kind"].astype(object)
-    assert describe_label(cells, "kind") == {"categories": ["T", "B"]}
-    cells["rna"].uns["kind_colors"] = ["#ff0000", "#0000ff"]
-    assert describe_label(cells, "kind")["colors"] == ["#ff0000", "#0000ff"]
-    assert describe_label(cells, None) == {}
