@@ -13,32 +13,26 @@ from hotview.ingest.dates import DateFormat
 from hotview.ingest.numbers import NumberFormat
 from hotview.ingest.tables import open_table
 
+DAY = DateFormat("2024-01-31")
 PEOPLE = "id,age,sex,town\n1,31,F,Bonn\n2,,M,Ulm\n3,54,,Bonn\n4,7,M,Ulm\n5,7,F,Bonn\n6,8,F,Ulm\n"
 
 
-def test_numbers_stay_and_text_becomes_categories(table):
-    view = choose_columns(table(PEOPLE), {"id"}, ())
+def test_categories_are_one_hot_as_in_scikit_learn(table):
+    opened = table(PEOPLE)
+    view = choose_columns(opened, {"id"}, ())
     assert view.columns == (
         Column("age"),
         Column("sex", ("F", "M")),
         Column("town", ("Bonn", "Ulm")),
     )
     assert view.n_columns == 5
-
-
-def test_categories_are_one_hot_as_in_scikit_learn(table):
-    opened = table(PEOPLE)
-    X = encode_table(opened, choose_columns(opened, {"id"}, ())).X
+    X = encode_table(opened, view).X
     towns = np.array(opened.read_text(["town"])[0])[:, None]
     np.testing.assert_array_equal(X[:, 3:], OneHotEncoder(sparse_output=False).fit_transform(towns))
     np.testing.assert_array_equal(X[:, 0], [31, np.nan, 54, 7, 7, 8])
-
-
-def test_a_missing_category_is_missing_in_all_its_columns(table):
-    opened = table(PEOPLE)
-    X = encode_table(opened, choose_columns(opened, {"id"}, ())).X
-    assert np.isnan(X[2, 1:3]).all()
-    assert not np.isnan(X[[0, 1, 3, 4, 5], 1:3]).any()
+    nan = np.nan  # a missing category is missing in all its columns
+    sexes = [[1, 0], [0, 1], [nan, nan], [0, 1], [1, 0], [1, 0]]
+    np.testing.assert_array_equal(X[:, 1:3], sexes)
 
 
 def test_an_unseen_category_is_zero_in_all_columns_and_reported(table):
@@ -62,6 +56,8 @@ def test_free_text_raises_all_columns_at_once(table):
     assert "drop=['name', 'street']" in str(e.value)
     view = choose_columns(table(text), {"name"}, {"street"})  # on explicit request
     assert view.n_columns == 61
+    with pytest.raises(ValueError, match=r"'name' \(3 different"):  # of three rows
+        choose_columns(table("name,age\nanna,1\nbert,2\ncarl,3\n"), (), ())
 
 
 @pytest.mark.parametrize("day", ("{} mars 2024", "{}/2024", "Mo, {}. Mai 2024", "2024-{}"))
@@ -74,20 +70,6 @@ def test_dates_in_other_spellings_are_not_said_to_be_ids(table, day):
     with pytest.raises(ValueError, match="expected text columns") as caught:
         choose_columns(table(f"seen,who\n{rows}\n".replace("'", '"')), ("who",), ())
     assert "id_column" not in str(caught.value)
-
-
-def test_a_decimal_comma_is_recognized(table):
-    opened = table("dose;age\n1,5;3\n2,5;4\n-3,25;5\n", delimiter=";")
-    view = choose_columns(opened, (), ())
-    assert view.columns == (Column("dose", None, NumberFormat(",")), Column("age"))
-    encoded = encode_table(opened, view)
-    np.testing.assert_array_equal(encoded.X, [[1.5, 3], [2.5, 4], [-3.25, 5]])
-    assert encoded.formats == {"dose": "decimal point ',' ('1,5' is 1.5)"}
-
-
-def test_few_rows_of_names_are_no_categories(table):
-    with pytest.raises(ValueError, match=r"'name' \(3 different"):
-        choose_columns(table("name,age\nanna,1\nbert,2\ncarl,3\n"), (), ())
 
 
 def test_one_word_among_numbers_is_a_mistake_and_not_a_category(table):
@@ -150,13 +132,6 @@ def test_dates_of_parquet_files_are_days_since_the_first(tmp_path, kind):
     np.testing.assert_array_equal(X[:, 0], [0, np.nan, (born[2] - born[0]).days])
 
 
-@pytest.mark.parametrize(
-    "view", (ViewColumns(None, 4), ViewColumns((Column("a"), Column("b", ("x", "ü"))), 3))
-)
-def test_columns_survive_json(view):
-    assert ViewColumns.from_json(json.loads(json.dumps(view.to_json()))) == view
-
-
 def column(*cells, name="x"):
     """Text of a table of one column, whose cells may have commas."""
     return "".join(f"{cell}\n" for cell in (name, *cells))
@@ -211,17 +186,6 @@ def test_other_columns_of_a_file_decide_between_two_readings(table, beside, numb
         np.testing.assert_array_equal(encode(table, text).X[:, 0], numbers)
 
 
-def test_what_is_said_of_the_file_decides(table):
-    text = column("142,741", "85,300")
-    for options, expected in (
-        ({"decimal": {"a": ","}}, [142.741, 85.3]),
-        ({"thousands": {"a": ","}}, [142741, 85300]),
-        ({"thousands": ","}, [142741, 85300]),
-        ({"decimal": "."}, [142741, 85300]),
-    ):
-        np.testing.assert_array_equal(encode(table, text, **options).X[:, 0], expected)
-
-
 def test_points_beside_decimal_commas_are_refused_until_the_user_decides(table):
     text = "x\ty\n1.250\t1,5\n12.500\t2,5\n"
     with pytest.raises(ValueError, match=r"'x', such as '1.250', have a point.*decimal=\{'a': ','"):
@@ -230,18 +194,6 @@ def test_points_beside_decimal_commas_are_refused_until_the_user_decides(table):
         np.testing.assert_array_equal(encode(table, text, **options).X, [[1250, 1.5], [12500, 2.5]])
     plain = encode(table, text.replace("12.500", "12.5"))
     np.testing.assert_array_equal(plain.X, [[1.25, 1.5], [12.5, 2.5]])
-
-
-def test_a_column_may_be_categorical_whatever_it_holds(table):
-    view = choose_columns(table(column("10 mg", "20 mg"), "a.tsv"), (), {"x"})
-    assert view.columns == (Column("x", ("10 mg", "20 mg")),)
-
-
-def test_two_readings_are_refused_in_dates_too(table):
-    text = column("03/04/2024", "05/07/2024")
-    with pytest.raises(ValueError, match=r"dates=\{'a': 'day-first'\} or dates=\{'a': 'month-f"):
-        encode(table, text)
-    assert encode(table, text, dates={"a": "month-first"}).X[1, 0] == 64
 
 
 GROUPED = [*(f"{i},{100 + i}" for i in range(1, 13)), "850"]
@@ -342,12 +294,6 @@ def test_what_was_said_at_fit_leaves_the_formats_of_its_columns(table):
     )
 
 
-@pytest.mark.parametrize("format", (NumberFormat(",", ".", "µg/L"), DateFormat("2024-01-31")))
-def test_formats_survive_json(format):
-    view = ViewColumns((Column("x", None, format), Column("y")), 2)
-    assert ViewColumns.from_json(json.loads(json.dumps(view.to_json()))) == view
-
-
 def test_points_beside_decimal_commas_stop_in_new_files_too(table):
     rows = "".join(f'"{i},050",{i}.5 %\n' for i in range(1, 30))
     view = choose_columns(table(f"cost,share\n850,1.5 %\n{rows}"), (), ())
@@ -358,3 +304,10 @@ def test_points_beside_decimal_commas_stop_in_new_files_too(table):
         encode_table(new, view)
     given = table('cost,share\n1.050,"5,2 %"\n', "new.csv", decimal=",")
     np.testing.assert_array_equal(encode_table(given, view).X, [[1050, 5.2]])
+
+
+def test_columns_survive_json():
+    dose = Column("dose", None, NumberFormat(",", ".", "µg/L"))
+    columns = (Column("a"), Column("b", ("x", "ü")), dose, Column("day", None, DAY))
+    for view in (ViewColumns(None, 4), ViewColumns(columns, 5)):
+        assert ViewColumns.from_json(json.loads(json.dumps(view.to_json()))) == view

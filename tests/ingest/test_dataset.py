@@ -22,20 +22,17 @@ def folder(tmp_path, monkeypatch):
 BOTH = ("blood.csv", "scan.csv")
 
 
-def test_ids_in_all_views_are_linked_with_or_without_a_label(folder):
+def test_ids_in_both_views_are_linked_and_other_rows_keep_their_labels(folder):
     dataset = read_dataset(DatasetFiles(BOTH, "labels.csv", "y", "id"))
     assert dataset.ids.tolist() == ["anna", "carl"]
     assert dataset.target.tolist() == ["ill", None]
     np.testing.assert_array_equal(dataset.linked["blood"], [[1], [3]])
     np.testing.assert_array_equal(dataset.linked["scan"], [[30], [20]])
-
-
-def test_every_other_row_is_unaligned_and_keeps_its_label(folder):
-    dataset = read_dataset(DatasetFiles(BOTH, "labels.csv", "y", "id"))
     np.testing.assert_array_equal(dataset.unaligned["blood"], [[2]])
     assert dataset.unaligned_target["blood"].tolist() == ["well"]
     np.testing.assert_array_equal(dataset.unaligned["scan"], [[10]])
     assert "scan" not in dataset.unaligned_target
+    assert any("1 ids of labels are in no view" in note for note in dataset.notes)
 
 
 def test_an_id_in_several_views_counts_once(folder):
@@ -70,16 +67,9 @@ def test_labels_in_the_views_of_linked_rows_are_put_together(folder):
     (folder / "scan.csv").write_text("id,size,y\nanna,1,7\nbert,2,0\n")
     with pytest.raises(ValueError, match="contradict"):
         read_dataset(DatasetFiles(BOTH, label_column="y", id_column="id"))
-
-
-def test_text_in_one_views_labels_makes_all_of_them_text(folder):
-    (folder / "blood.csv").write_text("id,iron,y\nanna,1,1\nbert,2,\ncarl,3,1\n")
-    (folder / "scan.csv").write_text("id,size,y\nanna,1,\nbert,2,x\ncarl,3,\n")
+    (folder / "scan.csv").write_text("id,size,y\nanna,1,\nbert,2,x\ncarl,3,1\n")
     dataset = read_dataset(DatasetFiles(BOTH, label_column="y", id_column="id"))
-    assert dataset.target.tolist() == ["1", "x", "1"]
-
-
-def test_bad_ids_raise_also_where_only_one_view_has_any(folder):
+    assert dataset.target.tolist() == ["1", "x"]  # text in one view makes all of them text
     (folder / "blood.csv").write_text("id,iron\nanna,1\nanna,2\n")
     with pytest.raises(ValueError, match="1 come more often: 'anna'"):
         read_dataset(DatasetFiles(("blood.csv", "genes.npy"), id_column="id"))
@@ -115,12 +105,17 @@ def test_text_is_the_same_in_parquet_and_csv(folder):
     assert dataset.preprocessing.views["blood"].categorical[0].categories == ("F",)
 
 
-def test_a_view_without_ids_is_absent_from_linked_rows_and_noted(folder):
-    dataset = read_dataset(DatasetFiles((*BOTH, "genes.npy"), "labels.csv", "y", "id"))
-    assert np.isnan(dataset.linked["genes"]).all()
-    assert dataset.linked["genes"].shape == (2, 2)
-    assert dataset.unaligned["genes"].shape == (4, 2)
+def test_views_without_common_ids_are_absent_from_linked_rows_and_noted(folder):
+    (folder / "third.csv").write_text("id,x\numa,1\nvera,2\n")
+    dataset = read_dataset(DatasetFiles((*BOTH, "genes.npy", "third.csv"), "labels.csv", "y", "id"))
+    assert dataset.ids.tolist() == ["anna", "carl"]
+    for name, rows in {"genes": 4, "third": 2}.items():
+        assert np.isnan(dataset.linked[name]).all()
+        assert len(dataset.linked[name]) == 2
+        assert len(dataset.unaligned[name]) == rows
+    assert (dataset.links["blood", "scan"], dataset.links["blood", "third"]) == (2, 0)
     assert any("no ids in 'genes'" in note for note in dataset.notes)
+    assert "No id of 'third' is in another view, so no row there is linked." in dataset.notes
 
 
 def test_ids_of_a_matrix_come_from_a_table(folder):
@@ -136,11 +131,6 @@ def test_ids_of_a_matrix_come_from_a_table(folder):
         read_dataset(
             DatasetFiles(("genes.npy", "blood.csv"), id_column="id", ids={"genes": "who.csv"})
         )
-
-
-def test_labels_of_unknown_ids_are_noted(folder):
-    dataset = read_dataset(DatasetFiles(BOTH, "labels.csv", "y", "id"))
-    assert any("1 ids of labels are in no view" in note for note in dataset.notes)
 
 
 @pytest.mark.parametrize(
@@ -211,16 +201,6 @@ def test_an_estimator_is_told_the_columns_and_copies_nothing(folder):
     assert unaligned["genes"] is dataset.unaligned["genes"]  # a matrix has no names
 
 
-def test_a_third_table_without_common_ids_leaves_the_links_of_the_others(folder):
-    (folder / "third.csv").write_text("id,x\numa,1\nvera,2\n")
-    dataset = read_dataset(DatasetFiles((*BOTH, "third.csv"), "labels.csv", "y", "id"))
-    assert dataset.ids.tolist() == ["anna", "carl"]
-    assert dataset.links == {("blood", "scan"): 2, ("blood", "third"): 0, ("scan", "third"): 0}
-    assert np.isnan(dataset.linked["third"]).all()
-    np.testing.assert_array_equal(dataset.unaligned["third"], [[1], [2]])
-    assert "No id of 'third' is in another view, so no row there is linked." in dataset.notes
-
-
 def test_rows_are_linked_in_pairs_and_nan_where_absent(folder):
     (folder / "third.csv").write_text("id,x\ndora,1\nanna,2\nbert,3\n")
     dataset = read_dataset(DatasetFiles((*BOTH, "third.csv"), "labels.csv", "y", "id"))
@@ -267,15 +247,12 @@ def spelled(folder):
     return DatasetFiles(BOTH, "labels.csv", "y", "id")
 
 
-def test_ids_that_differ_in_spelling_stop(spelled):
+def test_ids_that_differ_in_spelling_stop_until_it_is_said_whether_they_do(spelled):
     message = r"^3 more ids would match if leading zeros or '.0' at the end did not count, such as "
     with pytest.raises(ValueError, match=message) as caught:
         read_dataset(spelled)
     assert "'007' in view 'blood' and '7' in view 'scan'" in str(caught.value)
     assert "Pass match_ids=['zeros'] to link them, or match_ids=['exact'] if" in str(caught.value)
-
-
-def test_ids_are_linked_if_their_differences_are_ignored(spelled):
     dataset = read_dataset(replace(spelled, match_ids=("zeros",)))
     assert dataset.ids.tolist() == ["007", "008"]  # as in the first file
     np.testing.assert_array_equal(dataset.linked["scan"], [[10], [20]])
@@ -295,13 +272,6 @@ def test_ids_of_labels_stop_too(spelled, folder):
         "ill": 1,
         "well": 1,
     }
-
-
-def test_exact_ids_are_left_as_they_are(spelled, folder):
-    (folder / "scan.csv").write_text("id,size\n8,20\n7,10\n010,30\n")
-    dataset = read_dataset(replace(spelled, match_ids=("exact",)))
-    assert dataset.ids.tolist() == ["010"]
-    assert dataset.unaligned_ids["scan"].tolist() == ["8", "7"]
 
 
 def test_ids_that_become_the_same_in_one_table_stop(spelled, folder):
@@ -324,14 +294,6 @@ def test_rows_of_the_fit_are_recognized_in_any_spelling_that_tells_them_apart(sp
     for name in ("blood", "scan"):
         (folder / f"{name}.csv").write_text("id,x\nP 07,1\np08,2\np 07,3\n")  # somebody else
     assert read_dataset(spelled).labeled_ids == ["P 07", "p08"]
-
-
-def test_how_columns_of_text_were_read_is_told_by_view(folder):
-    (folder / "blood.csv").write_text('id,iron\nanna,"1,5"\nbert,2\ncarl,<3\n')
-    dataset = read_dataset(DatasetFiles(BOTH, id_column="id"))
-    np.testing.assert_array_equal(dataset.rows["blood"], [[1.5], [2], [3]])
-    assert dataset.formats["scan"] == {}
-    assert dataset.formats["blood"]["iron"].startswith("decimal point ',' ('1,5' is 1.5), '<3'")
 
 
 def test_tables_of_labels_and_ids_have_formats_of_their_own(folder):

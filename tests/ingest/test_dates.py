@@ -55,12 +55,8 @@ def test_ways_to_write_the_same_dates(cells):
 def test_months_by_their_names(name):
     month = datetime.strptime(name, "%B").month
     expected = (datetime(2023, month, 9) - datetime(2023, 1, 1)) / DAY
-    for text in (name, name[:3], name[:3].upper()):
+    for text in (name, name[:3], name[:3].upper(), *(["Sept", "Sep."] if month == 9 else [])):
         assert read([f"9 {text} 2023", "2023-01-01"]) == [expected, 0]
-
-
-def test_september_has_two_abbreviations():
-    assert read(["9 Sept 2023", "9 Sep. 2023"]) == [0, 0]
 
 
 @pytest.mark.parametrize("word", ("marraskuuta", "marble", "decision", "mai", "juin"))
@@ -113,20 +109,14 @@ def test_day_or_month_first_is_refused_with_both_options():
     assert read(["03/04/2024", "05/07/2024"], "day-first") == [0, days]
     days = (datetime(2024, 5, 7) - datetime(2024, 3, 4)).days
     assert read(["03/04/2024", "05/07/2024"], "month-first") == [0, days]
+    assert recognize(["03.04.2024", "05.06.2024"]).order is None  # points: the day is first
+    assert read(["03.04.2024", "2024-04-03"]) == [0, 0]
 
 
 def test_one_date_shows_the_order_of_all():
-    days = (datetime(2024, 4, 25) - datetime(2024, 4, 3)).days
-    assert read(["03/04/2024", "25/04/2024"]) == [0, days]
-    assert recognize(["03/04/2024", "25/04/2024"]).order == "day-first"
-    days = (datetime(2024, 4, 25) - datetime(2024, 3, 4)).days
-    assert read(["03/04/2024", "04/25/2024"]) == [0, days]
-    assert recognize(["03/04/2024", "04/25/2024"]).order == "month-first"
-
-
-def test_points_say_that_the_day_is_first():
-    assert recognize(["03.04.2024", "05.06.2024"]).order is None
-    assert read(["03.04.2024", "2024-04-03"]) == [0, 0]
+    for cell, order, days in (("25/04/2024", "day-first", 22), ("04/25/2024", "month-first", 52)):
+        assert read(["03/04/2024", cell]) == [0, days]
+        assert recognize(["03/04/2024", cell]).order == order
 
 
 REFUSED = {
@@ -173,12 +163,7 @@ def test_what_is_no_date_is_left_alone(cells):
     assert recognize(cells) is None
 
 
-def test_an_order_that_is_not_known_is_not_guessed():
-    with pytest.raises(ValueError, match=r"^03/04/2024$"):
-        DateFormat("2024-01-01").parse(["2024-01-02", "03/04/2024"])
-
-
-@pytest.mark.parametrize("cell", ("2024-02-30", "word", "31.12.24", "5"))
+@pytest.mark.parametrize("cell", ("2024-02-30", "word", "31.12.24", "5", "03/04/2024"))
 def test_a_cell_that_is_no_date_is_named(cell):
     with pytest.raises(ValueError, match=f"^{cell}$"):
         DateFormat("2024-01-01").parse(["2024-01-02", cell])

@@ -51,15 +51,10 @@ def test_labels_are_matched_with_the_classes_of_a_model(classes, cells, expected
 
 
 def test_labels_are_read_by_id(table):
-    source = LabelSource(table("y,id\nill,anna\n,bert\n?,carl\n"), "y", "id", unlabeled_marker="?")
-    cells = find_labels(source, (), {})
-    assert cells.by_id == {"anna": "ill", "bert": None, "carl": None}
-    assert cells.as_classes().by_id == cells.by_id
-
-
-def test_none_may_be_a_label(table):
-    cells = find_labels(LabelSource(table("id,y\na,none\nb,None\nc,NA\n"), "y", "id"), (), {})
-    assert cells.by_id == {"a": "none", "b": "None", "c": None}
+    text = "y,id\nill,anna\n,bert\n?,carl\nnone,dora\nNA,emil\n"
+    cells = find_labels(LabelSource(table(text), "y", "id", unlabeled_marker="?"), (), {})
+    expected = {"anna": "ill", "bert": None, "carl": None, "dora": "none", "emil": None}
+    assert cells.by_id == cells.as_classes().by_id == expected
 
 
 @pytest.mark.parametrize(
