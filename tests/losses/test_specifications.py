@@ -77,11 +77,7 @@ def test_regularizers_are_found_by_name_cloned_and_pickled(name):
 
 @pytest.mark.parametrize(
     ("kind", "regularizer"),
-    (
-        (hv.MultiViewClassifier, hv.AutoencoderSpec),
-        (hv.MultiViewEncoder, hv.ManifoldSpec),
-        (hv.MultiViewEncoder, hv.DiffusionSpec),
-    ),
+    ((hv.MultiViewClassifier, hv.AutoencoderSpec), (hv.MultiViewEncoder, hv.DiffusionSpec)),
 )
 def test_a_name_is_the_specification_with_its_defaults(kind, regularizer):
     weight = 0.01 if kind is hv.MultiViewEncoder else 1.0
@@ -109,14 +105,6 @@ def test_own_losses_are_trained(own_model):
     assert second["shrinkage"] == pytest.approx(2 * first["shrinkage"], rel=0.1)
 
 
-def test_parameters_of_own_modules_are_learned():
-    model = hv.MultiViewEncoder(MeanMatchingSpec(10.0), "none", **SMALL)
-    seen = []
-    model.set_params(callbacks=[lambda epoch: seen.append(epoch.row["means"])], max_epochs=10)
-    model.fit({name: X + 5 for name, X in DATA.views.items()})
-    assert seen[-1] < seen[0]
-
-
 def test_own_specifications_are_cloned_and_searched():
     model = own_classifier().set_params(max_epochs=1, n_estimators=1)
     copy = clone(model)
@@ -140,12 +128,6 @@ def test_a_model_with_own_losses_is_saved_without_their_code(own_model, tmp_path
     assert torch.equal(torch.as_tensor(loaded.plan_.W), torch.as_tensor(model.plan_.W))
 
 
-def test_base_classes_cannot_be_instantiated():
-    for base in (hv.CouplingSpec, hv.RegularizerSpec):
-        with pytest.raises(TypeError, match="abstract"):
-            base()
-
-
 def test_settings_that_an_own_coupling_does_not_have_are_those_of_all_others():
     own = MeanMatchingSpec()
     for name in ("weight", "reduction", "reg", "cost_decay", "sinkhorn_max_iter"):
@@ -155,13 +137,13 @@ def test_settings_that_an_own_coupling_does_not_have_are_those_of_all_others():
     assert own.planner.solve(torch.rand(3, 2), pairwise=False).converged
 
 
-@pytest.mark.parametrize(
-    ("value", "given", "example"),
-    (
-        (hv.LSCCASpec, "but it is the class LSCCASpec", r"coupling=hotview.LSCCASpec\(\)"),
-        (torch.nn.Linear, r"but it is <class 'torch", r"coupling=hotview.\w+Spec\(\)"),
-    ),
-)
-def test_an_error_names_what_was_given_instead_of_a_specification(value, given, example):
-    with pytest.raises(TypeError, match=f"{given}.*Pass {example}"):
-        hv.CouplingSpec.resolve(value)
+def test_an_error_names_what_was_given_instead_of_a_specification():
+    for value, message in (
+        (hv.LSCCASpec, r"but it is the class LSCCASpec.*Pass coupling=hotview.LSCCASpec\(\)"),
+        (torch.nn.Linear, r"but it is <class 'torch.*Pass coupling=hotview.\w+Spec\(\)"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            hv.CouplingSpec.resolve(value)
+    for base in (hv.CouplingSpec, hv.RegularizerSpec):
+        with pytest.raises(TypeError, match="abstract"):
+            base()
