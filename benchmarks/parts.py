@@ -9,8 +9,8 @@ there are not run again. All else is the default's, the seed included. In the en
 printed, of which `parts_tables.py` says how to read them, and the rule by which a part stays.
 
 *After training*: the networks and the left-out scores are those of the default's own fit, and only
-its last stage, which makes the predictors of new rows, is done again, with random generators as
-they were before it.
+its last stage, which makes the predictors of new rows, is done again: a stage has random
+generators of its own.
 
 - ``no joint ridge``: the joint ridge regression is neither weighed nor there.
 - ``prior weights``: the super learner has its prior weights, without any left-out label.
@@ -43,7 +43,6 @@ default's). ``seconds_predict`` are those of the predictions of the cell.
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import os
 import time
@@ -60,7 +59,6 @@ for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 import numpy as np
 import parts_tables
-import torch
 from joblib import Parallel, delayed
 from situation_data import DATASETS, SITUATIONS, SYNTHETIC, Task, draw, settings
 from situation_scores import Recorded
@@ -69,7 +67,7 @@ from situations import EXCLUDED, read, score
 from hotview import MultiViewClassifier
 from hotview._files import atomic_write
 from hotview.estimators import fit as fit_module
-from hotview.estimators import inputs, randomness
+from hotview.estimators import inputs
 from hotview.estimators.inference import PredictorEnsemble, log_mean
 from hotview.evaluation.metrics import expected_calibration_error
 from hotview.semisupervised import class_prior, link_targets, predictors, pseudo_labels
@@ -218,18 +216,15 @@ class Kept(Recorded):
         The fit.
     at_finish : float
         When it was finished, in processor seconds.
-    generators : list of (object, str, object)
-        Random generators as they were before its predictors were made, and whose they are.
     seconds_last : float
         Processor seconds of the predictors.
     """
 
     def fit(self, *given: Any, **more: Any) -> Kept:
-        """Fit, and keep the generators."""
+        """Fit, and measure the time of the predictors."""
         last = fit_module.EnsembleFit._fit_predictors
 
         def keep(finished: Any) -> PredictorEnsemble:
-            self.generators = _generators(finished)
             began = time.process_time()
             found = last(finished)
             self.seconds_last = time.process_time() - began
@@ -249,8 +244,6 @@ class Kept(Recorded):
 
         They are those of the default, bit for bit, where the part is None.
         """
-        for owner, name, value in self.generators:
-            setattr(owner, name, copy.deepcopy(value))
         began = time.process_time()
         with (part or Part()).turned_off():
             found = self.finished._fit_predictors()
@@ -265,23 +258,6 @@ class Kept(Recorded):
     def predict_exactly(self, views: dict[str, Any]) -> Any:
         """Probabilities without condensed neighbors."""
         return log_mean(self.predict_members(views, exact=True)).exp().numpy()
-
-
-def _generators(finished: Any) -> list[tuple[Any, str, Any]]:
-    """Copies of the random generators of a fit and of its members."""
-    return [
-        (owner, name, copy.deepcopy(value))
-        for owner in (finished, *finished.members)
-        for name, value in vars(owner).items()
-        if _is_random(value)
-    ]
-
-
-def _is_random(value: Any) -> bool:
-    if isinstance(value, dict | list | tuple):
-        return any(map(_is_random, value.values() if isinstance(value, dict) else value))
-    own = type(value).__module__ == randomness.__name__
-    return own or isinstance(value, np.random.Generator | torch.Generator)
 
 
 def run(

@@ -40,7 +40,7 @@ from hotview.estimators.labels import (
     replace_prior,
     split_folds,
 )
-from hotview.estimators.randomness import keep_random, member_states
+from hotview.estimators.randomness import Randomness, keep_random, member_states
 from hotview.losses.specifications import RegularizerSpec
 from hotview.training.table_scan import check_finite
 
@@ -314,13 +314,13 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         _check_prior(parameters, labels.classes)
         checked = check_validation(validation, tables, labels.classes, parameters)
         states = member_states(parameters)
-        fraction = parameters["validation_fraction"]
+        fraction, random = parameters["validation_fraction"], Randomness(states[0])
         if fraction is not None and checked is None:
-            labels, rows, target = hold_out(labels, fraction, np.random.default_rng(states[0]))
+            labels, rows, target = hold_out(labels, fraction, random.stage("validation").numpy)
             checked = Validation(tables.linked, target, rows)
         held_out = []
         if self.fusion == "weighted" and len(states) > 1:
-            held_out = split_folds(labels, len(states), np.random.default_rng(states[0]))
+            held_out = split_folds(labels, len(states), random.stage("folds").numpy)
         return FitInputs(tables, labels, parameters, states, checked, held_out)
 
     def _set_fitted(self, fit: EnsembleFit, start: float) -> None:

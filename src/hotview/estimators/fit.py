@@ -166,7 +166,7 @@ class EnsembleFit:
         """Scan the tables, compute what members share, and prepare their trainings."""
         first, parameters = self.members[0], self.inputs.parameters
         scanned, given = self.scan()
-        self.shared = compute_graphs(scanned, parameters, given, first.random.numpy)
+        self.shared = compute_graphs(scanned, parameters, given, first.random)
         self.node_weights = np.empty((0, 0))
         if first.propagates and self.inputs.labels is not None:
             scored = [member.score_nodes(self.shared) for member in self.members]
@@ -212,7 +212,7 @@ class EnsembleFit:
         n_views = len(self.inputs.tables.names)
         if self.inputs.parameters["fusion"] == "weighted":
             folds = [m.out_of_fold for m in self.members if isinstance(m.out_of_fold, OutOfFold)]
-            pool = fit_pool(folds, n_views, random := self._fold_generator(folds))
+            pool = fit_pool(folds, n_views, random := self._for_weights())
             if len(folds) > 1:
                 others = [[x for x in folds if x is not fold] for fold in folds]
                 pools = [fit_pool(some, n_views, random) for some in others]
@@ -228,13 +228,13 @@ class EnsembleFit:
         labels = self.shared.view_labels(self.inputs.labels)
         features = [member.features for member in self.members]
         predictors = fit_predictors(self.shared.graphs, first.nodes, labels, features)
-        predictors = predictors.condense(first.random.numpy)
+        predictors = predictors.condense(first.random.stage("condensing").numpy)
         networks = [member.training.network for member in self.members]
         return PredictorEnsemble(networks, first.fusion_rule(), predictors, learner)
 
-    def _fold_generator(self, folds: Sequence[object]) -> np.random.Generator:
-        """Random numbers for weights; folds need several members, whose states are seeds."""
-        return np.random.default_rng(self.inputs.random_states[0] if folds else 0)
+    def _for_weights(self) -> np.random.Generator:
+        """Random numbers that weights of predictors and heads are fitted with."""
+        return self.members[0].random.stage("weights").numpy
 
     def _fit_super_learner(self) -> SuperLearner:
         """Weigh the predictors by labels that members left out, and score them by these."""
@@ -243,7 +243,7 @@ class EnsembleFit:
         labels = self.shared.view_labels(self.inputs.labels)
         known = [n > 0 for n in labels.n_classes]
         folds = [m.out_of_fold for m in self.members if isinstance(m.out_of_fold, ScoresOutOfFold)]
-        random = self._fold_generator(folds)
+        random = self._for_weights()
         learner = fit_super_learner(folds, labels.log_prior, known, random)
         labeled = ScoresOutOfFold.concatenate(folds) if folds else None
         without = [m.without for m in self.members if m.without is not None]

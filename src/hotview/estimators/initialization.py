@@ -7,7 +7,7 @@ import torch
 from sklearn.decomposition import PCA
 from torch import Tensor, nn
 
-from hotview.estimators.randomness import Randomness
+from hotview.estimators.randomness import Generators
 from hotview.losses import Planner
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
@@ -105,7 +105,7 @@ def start_at_targets(
 
 
 def start_references(
-    network: MultiViewNetwork, coupling: ReferenceCoupling, data: TrainingRows, random: Randomness
+    network: MultiViewNetwork, coupling: ReferenceCoupling, data: TrainingRows, random: Generators
 ) -> None:
     """Initialize every reference with a sample of the latents of one group of similar views.
 

@@ -20,6 +20,7 @@ from hotview._validation import (
 from hotview.estimators.inference import no_view_error
 from hotview.estimators.labels import Labels, number_labels, read_labels
 from hotview.estimators.parameters import impute_of
+from hotview.estimators.randomness import Randomness
 from hotview.ingest.columns import ViewColumns
 from hotview.ingest.frames import columns_of, encode_known_views, encode_views, encoded_shapes
 from hotview.semisupervised.class_prior import class_priors
@@ -308,7 +309,7 @@ def compute_graphs(
     shared: SharedInputs,
     parameters: Mapping[str, Any],
     labels: ViewLabels,
-    random: np.random.Generator,
+    random: Randomness,
 ) -> SharedInputs:
     """Add the components, neighbors, graphs and coordinates that the parameters require.
 
@@ -320,12 +321,12 @@ def compute_graphs(
         The estimator's parameters.
     labels : ViewLabels
         All labels: labeled rows become nodes of the graphs before others.
-    random : numpy Generator
+    random : Randomness
         That of the first member.
     """
     regularizer, k = parameters["view_regularizer"], parameters["n_neighbors"]
     n_features = parameters["encoder_dim"]
-    links, held_out = _split_links(shared, parameters, random)
+    links, held_out = _split_links(shared, parameters, random.stage("links").numpy)
     needs_graphs = parameters.get("pseudo_labels", False) or regularizer.needs_coordinates
     needs_graphs = needs_graphs or len(links) > 0
     needs_components = parameters["initialization"] == "pca" or regularizer.needs_neighbors
@@ -333,13 +334,14 @@ def compute_graphs(
     if not (needs_components or needs_graphs):
         return shared
     n = max(n_features, parameters["n_components"], N_COMPONENTS * needs_graphs)
-    components = principal_components(shared.views, n, random)
+    components = principal_components(shared.views, n, random.stage("components").numpy)
     neighbors, graphs, coordinates = [], [], []
+    for_graphs = random.stage("graphs").numpy
     for s, (view, pca) in enumerate(zip(shared.views, components, strict=True)):
         if regularizer.needs_neighbors:
             neighbors.append(nearest_neighbors(view, pca, k))
         if needs_graphs:
-            graphs.append(build_graph(view, pca, k, random, labels.node_order(s)))
+            graphs.append(build_graph(view, pca, k, for_graphs, labels.node_order(s)))
         if regularizer.needs_coordinates:
             coordinates.append(make_coordinates(graphs[s], n_features))
     targets = []

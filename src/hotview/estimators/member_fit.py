@@ -202,14 +202,16 @@ class MemberFit:
         rows = shared.training_rows(self.labels)
         if self.labels is not None and self.propagates:
             labels, graphs = shared.view_labels(self.labels), shared.graphs
-            self.nodes = self._label_nodes(graphs, labels, self.node_scores, node_weights)
+            random = self.random.stage("soft labels").numpy
+            self.nodes = self._label_nodes(graphs, labels, self.node_scores, node_weights, random)
             posteriors = [nodes.posterior for nodes in self.nodes]
             soft_labels = list(map(make_soft_labels, graphs, posteriors, labels.codes))
             rows = replace(rows, soft_labels=soft_labels)
+        for_batches = self.random.stage("batches")
         sampler = Sampler(
             rows,
             p["batch_size"],
-            self.random.numpy,
+            for_batches.numpy,
             couples=self.n_classes == 0
             or len(shared.link_targets) > 0
             or {p["coupling"].name, p["view_regularizer"].name} != {"none"},
@@ -220,7 +222,7 @@ class MemberFit:
         self.latent_variance = self._latent_variance(objective.coupling, sampler.batch_size)
         targets = [T * math.sqrt(self.latent_variance) for T in shared.link_targets]
         sampler.data = replace(rows, link_targets=targets)
-        self.training = Training(network, objective, sampler, self.random.torch, member=self.number)
+        self.training = Training(network, objective, sampler, for_batches.torch, member=self.number)
         if p["initialization"] == "pca":
             self._initialize(network, objective.coupling, sampler.data)
         if self.labels is not None and self.validation is not None:
@@ -239,14 +241,15 @@ class MemberFit:
             self.n_classes,
             p["view_regularizer"].needs_decoders,
         )
-        return make_network(widths, self.random.torch, self.encoders, self.names)
+        return make_network(widths, self.random.stage("network").torch, self.encoders, self.names)
 
     def _objective(self, rows: TrainingRows, n_points: int) -> Objective:
         coupling, regularizer = self.parameters["coupling"], self.parameters["view_regularizer"]
         n_components = self.parameters["n_components"]
         # With soft labels, class weights act through the prior probabilities.
         weight = None if self.propagates else self.given_weight
-        sizes = CouplingSizes(len(self.names), n_components, n_points, self.random.torch)
+        generator = self.random.stage("coupling").torch
+        sizes = CouplingSizes(len(self.names), n_components, n_points, generator)
         return Objective(
             coupling.build(sizes),
             regularizer.build(),
@@ -280,7 +283,7 @@ class MemberFit:
             if rows.link_targets:
                 start_at_targets(network, s, rows, is_own=given is not None)
         if isinstance(coupling, ReferenceCoupling):
-            start_references(network, coupling, rows, self.random)
+            start_references(network, coupling, rows, self.random.stage("references"))
 
     def finish(self, *, null: bool) -> None:
         """Compute the plan and the features of the graphs' nodes.
@@ -295,7 +298,8 @@ class MemberFit:
             self._round_weights()
         with catch_interrupt() as interrupt:  # the last pass must not lose the trained network
             self.plan = self._plan(null=null)
-            rows = [self.random.numpy.permutation(view.n_rows)[:_N_LATENTS] for view in views]
+            random = self.random.stage("latents").numpy
+            rows = [random.permutation(view.n_rows)[:_N_LATENTS] for view in views]
             self.latents = embed_rows(network, views, rows)
             if self.labels is not None and self.propagates:
                 self.features = list(map(encode_nodes, self.shared.graphs, network.encoders))
@@ -349,12 +353,13 @@ class MemberFit:
         if isinstance(coupling, NoCoupling):
             return None
         rows, planner = sampler.data, spec.planner
-        generators = self.random.numpy, self.random.torch
+        random, null_random = self.random.stage("plan"), self.random.stage("null")
         sizes = spec.reduction, sampler.batch_size
-        plan = plan_views(network, coupling, rows, planner, *sizes, *generators)
+        plan = plan_views(network, coupling, rows, planner, *sizes, random.numpy, random.torch)
         if not null:
             return plan
         n_components = self.parameters["n_components"]
+        generators = null_random.numpy, null_random.torch
         return replace(plan, null=draw_null(rows.views, n_components, planner, *generators))
 
     def fit_heads(self) -> EnsembleMember:
@@ -374,7 +379,8 @@ class MemberFit:
         self.labels = self.inputs.labels
         labels = self.shared.view_labels(self.labels)
         scores = score_nodes(graphs, labels)
-        self.nodes = self._label_nodes(graphs, labels, scores, node_weights)
+        random = self.random.stage("refined labels").numpy
+        self.nodes = self._label_nodes(graphs, labels, scores, node_weights, random)
 
     def _label_nodes(
         self,
@@ -382,12 +388,13 @@ class MemberFit:
         labels: ViewLabels,
         scores: Sequence[NodeScores | None],
         weights: Array,
+        random: np.random.Generator,
     ) -> list[NodeLabels]:
         """Labels of all nodes; rows that are left out teach no view."""
         known = self.shared.view_labels(self.inputs.labels).target >= 0
         left_out = known & (labels.target < 0)
         left_out[self._linked_fold(labels)] = True
-        return label_nodes(graphs, labels, scores, weights, left_out, self.random.numpy)
+        return label_nodes(graphs, labels, scores, weights, left_out, random)
 
     def _linked_fold(self, labels: ViewLabels) -> IntArray:
         """Linked rows without a label that do not teach, to score the views that they teach."""
@@ -406,7 +413,8 @@ class MemberFit:
         labels = self.shared.view_labels(self.labels)
         rows, target = labels.left_out(self.shared.view_labels(self.inputs.labels))
         if len(rows) > _MAX_LEFT_OUT:
-            chosen = np.sort(self.random.numpy.choice(len(rows), _MAX_LEFT_OUT, replace=False))
+            random = self.random.stage("left-out rows").numpy
+            chosen = np.sort(random.choice(len(rows), _MAX_LEFT_OUT, replace=False))
             rows, target = rows[chosen], target[chosen]
         if not self.propagates:
             log_probs, counts = predict_out_of_fold(self.fit_heads(), self._take_rows(rows))

@@ -7,24 +7,34 @@ import random
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-__all__ = ["Randomness", "entropy_of", "keep_random", "member_states"]
+__all__ = ["Generators", "Randomness", "entropy_of", "keep_random", "member_states"]
 
-_MEMBERS = 3  # the first spawn key that `Randomness` does not use
+_MEMBERS = 3  # the spawn key of the other members, which is that of no stage
 
 _lock = threading.RLock()  # of torch's global generators, which all threads share
 if hasattr(os, "register_at_fork"):  # the thread that holds it does not exist in a forked process
     os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # type: ignore[attr-defined]
 
 
-class Randomness:
-    """A numpy and a torch generator drawn from one `random_state`.
+@dataclass(frozen=True)
+class Generators:
+    """The generators of one stage, on the CPU, so that all devices get the same numbers."""
 
-    Both are on the CPU, so that all devices get the same numbers.
+    numpy: np.random.Generator
+    torch: torch.Generator
+
+
+class Randomness:
+    """Random generators of one member, all from one `random_state`.
+
+    Every stage of a fit has generators of its own, named by the stage, so that what one stage
+    draws changes no number of another.
 
     Parameters
     ----------
@@ -36,14 +46,32 @@ class Randomness:
     >>> from hotview.estimators.randomness import Randomness
     >>> Randomness(0).seed == Randomness(0).seed
     True
+    >>> first, again, other = (
+    ...     Randomness(0).stage(name).numpy.integers(1000) for name in ("plan", "plan", "graphs")
+    ... )
+    >>> first == again, first == other
+    (True, False)
     """
 
     def __init__(self, random_state: Any) -> None:
-        root = np.random.SeedSequence(entropy_of(random_state))
-        for_numpy, for_torch, for_modules = root.spawn(3)
-        self.numpy = np.random.default_rng(for_numpy)
-        self.torch = torch.Generator().manual_seed(_integer(for_torch))
-        self.seed = _integer(for_modules)
+        self._entropy = np.random.SeedSequence(entropy_of(random_state)).entropy
+        self.seed = _integer(self._sequence("modules"))
+
+    def stage(self, name: str) -> Generators:
+        """New generators of a stage, the same in every call.
+
+        Parameters
+        ----------
+        name : str
+            What they are for, as in ``"graphs"``.
+        """
+        for_numpy, for_torch = self._sequence(name).spawn(2)
+        generator = torch.Generator().manual_seed(_integer(for_torch))
+        return Generators(np.random.default_rng(for_numpy), generator)
+
+    def _sequence(self, name: str) -> np.random.SeedSequence:
+        # Keyed by the name, not by a number: a new stage does not change the others.
+        return np.random.SeedSequence(self._entropy, spawn_key=tuple(name.encode()))
 
     @contextmanager
     def in_modules(self, device: torch.device) -> Iterator[None]:
