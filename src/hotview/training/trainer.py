@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 from torch import Tensor
 
+from hotview.losses.coupling import Terms
 from hotview.losses.objective import Batch, Evaluation, Objective
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.batches import Sampler
@@ -227,14 +228,15 @@ def train_step(
     """Evaluate the objective on a batch and take one optimizer step.
 
     The parameters of batched trainings are independent, so that the gradient of the sum of their
-    losses is the gradient of each.
+    losses is the gradient of each. What is returned has no gradients: it is kept until the next
+    step, whose recording on a GPU needs nodes of its own for the gradients of the parameters.
     """
     evaluation = objective(network, batch, generator=generator)
     loss = evaluation.terms.total
     if optimizer is not None and loss.requires_grad:  # no term, no step
         optimizer_step(optimizer, loss.sum(), reduce_gradients)
-    assert isinstance(evaluation, Evaluation)
-    return evaluation
+    terms = Terms({name: part.detach() for name, part in evaluation.terms.parts.items()})
+    return Evaluation(terms, [Z.detach() for Z in evaluation.latents])
 
 
 def optimizer_step(
