@@ -1,9 +1,23 @@
+"""Fits of cells: what they learn from, warn of and store."""
+
+from types import SimpleNamespace
+
+import anndata
 import numpy as np
 import pytest
+from scipy import sparse
 
-from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview import MultiViewClassifier, MultiViewEncoder, load
 from hotview.model_selection import GridSearch
-from hotview.omics import fit, read_cells
+from hotview.omics import annotate, fit, read_cells
+from hotview.omics.counts import best_entry, holds_counts, known_counts, warn_of_other_values
+from hotview.omics.links import chance_links
+from hotview.omics.settings import (
+    describe_choices,
+    read_settings,
+    save_settings,
+    stored_choice,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 
@@ -65,3 +79,112 @@ def test_cells_that_nobody_shares_cannot_be_linked(small, cells):
     with pytest.raises(ValueError, match=f"cells that several modalities have{first}"):
         fit(MultiViewClassifier(**small), cells, "kind")
     assert fit(MultiViewEncoder(**small), cells).n_views_ == 2
+
+
+@pytest.fixture
+def counted():
+    """Cells of two modalities with raw counts in X and normalized values in a layer."""
+    rng, found = np.random.default_rng(0), {}
+    for view, width in (("rna", 300), ("atac", 280)):
+        rates = rng.gamma(0.3, size=(2, width))
+        X = rng.poisson(rates[np.arange(60) % 2]).astype(np.float32)
+        found[view] = anndata.AnnData(sparse.csr_matrix(X))
+        found[view].obs_names = [f"c{i}" for i in range(60)]
+        found[view].layers["lognorm"] = np.log1p(X / X.sum(axis=1, keepdims=True) * 1000)
+        found[view].obs["kind"] = np.array(["B", "T"])[np.arange(60) % 2]
+        found[view].obsm["X_pca"] = rng.normal(size=(60, 9)) + 3.0 * (np.arange(60) % 2)[:, None]
+    return found
+
+
+def test_counts_are_whole_numbers(counted):
+    rna = counted["rna"]
+    assert holds_counts(rna)
+    assert not holds_counts(rna.layers["lognorm"])
+    assert not holds_counts(-rna.X)
+    assert not holds_counts(np.zeros((3, 9)))
+    assert not holds_counts(np.eye(7))
+    assert known_counts(counted) == {"rna": True, "atac": True}
+    assert best_entry(["X_lsi", "X_umap"]) == "X_lsi"
+
+
+def test_counts_are_said_at_fit_and_reduced_as_counts(small, counted):
+    with pytest.warns(UserWarning, match=r"raw counts.*obsm=\{'(rna|atac)': 'X_pca'\}") as told:
+        model = fit(MultiViewClassifier(**small), counted, "kind")
+    assert any("rna: raw counts, 300 columns reduced to 64" in str(one.message) for one in told)
+    assert sum("raw counts" in text for text in model.fit_warnings_) == 2
+    assert "square roots of the shares of counts" in model.preprocessing_["rna"]
+
+
+def test_other_values_than_at_fit_are_warned_of(small, counted):
+    model = fit(MultiViewClassifier(**small), counted, "kind", layer="lognorm")
+    assert not any("raw counts" in text for text in model.fit_warnings_)
+    for adata in counted.values():
+        adata.layers["other"] = adata.X
+    with pytest.warns(UserWarning, match="'rna' to hold values that are not counts.*raw counts"):
+        annotate(model, {"rna": counted["rna"]}, layer="other")
+    with pytest.warns(UserWarning, match="'rna' to hold raw counts, as at fit"):
+        warn_of_other_values({"rna": True}, {"rna": counted["rna"].layers["lognorm"]})
+    assert warn_of_other_values({}, counted) == []
+
+
+def make_cells(shuffled):
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=(200, 3))
+    cells = {}
+    for view in ("rna", "atac"):
+        X = shared @ rng.normal(size=(3, 6)) + 0.3 * rng.normal(size=(200, 6))
+        order = rng.permutation(200) if shuffled and view == "atac" else np.arange(200)
+        cells[view] = anndata.AnnData(X[order].astype(np.float32))
+        cells[view].obs_names = [f"barcode{i}" for i in range(200)]
+    return cells
+
+
+def test_colliding_barcodes_are_warned_of(small):
+    with pytest.warns(UserWarning, match="'rna' and 'atac' to agree.*barcodes.*collide"):
+        model = fit(MultiViewEncoder(**small), make_cells(shuffled=True))
+    assert "at random" in model.fit_warnings_[-1]
+    assert chance_links(fit(MultiViewEncoder(**small), make_cells(shuffled=False))) == []
+
+
+def test_few_links_tell_nothing():
+    two = np.ones((2, 2))
+    found = SimpleNamespace(n_rows=20 * two, p_value=0.5 * two, value=0 * two)
+    model = SimpleNamespace(view_similarity_=found, view_names_=["a", "b"])
+    assert chance_links(model) == []
+    model.view_similarity_ = None
+    assert chance_links(model) == []
+
+
+def test_the_choice_of_matrices_is_saved_and_used_by_annotate(small, cells, tmp_path):
+    cells["atac"].obsm["X_lsi"] = cells["atac"].X.toarray()[:, :3]
+    cells["prot"].obsm["X_pca"] = cells["prot"].X[:, :2]
+    obsm = {"atac": "X_lsi", "prot": "X_pca"}
+    model = fit(MultiViewClassifier(**small), cells, "kind", obsm=obsm, layer={"rna": "counts"})
+    assert read_settings(model)["obsm"] == obsm
+    model.save(tmp_path / "m.hotview")
+    annotate(load(tmp_path / "m.hotview"), cells)  # with the matrices of the fit, not X
+    expected = model.transform_view(cells["rna"].layers["counts"], "rna")
+    np.testing.assert_array_equal(cells["rna"].obsm["X_hotview"], expected)
+    assert cells["atac"].obsm["X_hotview"].shape == (40, 4)
+    alone = {"atac": cells["atac"]}  # a modality that the choice names is not here
+    annotate(model, alone)
+    with pytest.raises(ValueError, match="columns"):
+        annotate(model, cells, layer={"rna": "counts"})  # X of atac
+
+
+def test_choices_of_the_command_line_are_found():
+    model = SimpleNamespace(metadata_={"preprocessing": {"text": {"obsm": {"": "a", "rna": "b"}}}})
+    assert stored_choice(model, {"rna": 0, "atac": 0}, None, None) == (
+        None,
+        {"rna": "b", "atac": "a"},
+    )
+    assert stored_choice(model, {"rna": 0}, "counts", None) == ("counts", None)
+    model.metadata_ = {}
+    assert stored_choice(model, {"rna": 0}, None, None) == (None, None)
+    save_settings(model, label={})
+    assert read_settings(model) == {"label": {}}
+
+
+def test_choices_are_by_modality(cells):
+    found = describe_choices(cells, None, "X_pca")
+    assert found == {"layer": {}, "obsm": dict.fromkeys(cells, "X_pca")}
