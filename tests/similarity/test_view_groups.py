@@ -29,9 +29,9 @@ def gap_of(X, labels):
     return X[within].min() - X[~same].max() if within.any() and not same.all() else -1.0
 
 
-@pytest.mark.parametrize("S", (3, 4, 5, 6))
-@pytest.mark.parametrize("seed", range(10))
-def test_groups_have_the_largest_gap_of_all_partitions(S, seed):
+@pytest.mark.parametrize("seed", range(20))
+def test_groups_have_the_largest_gap_of_all_partitions(seed):
+    S = 3 + seed % 4
     X = symmetric(S, np.random.default_rng(seed))
     gaps = [(gap_of(X, labels), labels) for labels in map(np.array, partitions(S))]
     best, labels = max(gaps, key=lambda pair: pair[0])
@@ -57,10 +57,6 @@ def test_no_groups_where_all_pairs_are_equally_similar_or_one_is_not_known():
     assert group_views(X) == (None, 0.0)
 
 
-def test_groups_are_numbered_in_order_of_appearance():
-    np.testing.assert_array_equal(group_views(blocks([3, 1, 3, 0, 1]))[0], [0, 1, 0, 2, 1])
-
-
 def noisy(groups, n_wrong):
     """Half-samples, in some of which a pair between groups is the most similar."""
     halves = np.stack([blocks(groups)] * 10)
@@ -83,12 +79,6 @@ def test_the_same_groups_must_be_found_as_often_as_asked_for():
     assert stable_groups(X, halves, min_found=0.95)[0] is None
 
 
-def test_a_small_gap_is_none():
-    groups = [0, 0, 1, 1]
-    X = blocks(groups, 0.55, 0.5)
-    assert stable_groups(X, np.stack([X] * 10), min_found=0.5) == (None, 1.0)
-
-
-def test_fewer_than_four_views_have_no_groups():
-    X = blocks([0, 0, 1])
-    assert stable_groups(X, np.stack([X] * 10), min_found=0.5) == (None, 0.0)
+def test_a_small_gap_and_fewer_than_four_views_are_no_groups():
+    for X, stability in ((blocks([0, 0, 1, 1], 0.55, 0.5), 1.0), (blocks([0, 0, 1]), 0.0)):
+        assert stable_groups(X, np.stack([X] * 10), min_found=0.5) == (None, stability)

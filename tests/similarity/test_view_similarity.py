@@ -52,14 +52,10 @@ def test_values_are_alignments_of_gaussian_kernels(quick):
     assert np.all(found.low <= found.value)
     assert np.all(found.value <= found.high)
     assert np.all(found.n_rows == 60)
-
-
-def test_dependent_views_are_significant_and_noise_is_not():
-    found = measure(draw())
-    assert found.p_value[0, 1] == 0.001  # the least that 999 permutations can give
-    assert found.p_value[0, 2] > 0.05
-    assert found.p_value[1, 2] > 0.05
-    np.testing.assert_array_equal(found.p_value, found.p_value.T)
+    default = measure_similarity(points, random=np.random.default_rng(0))
+    np.testing.assert_array_equal(default.value, found.value)  # bandwidths are median distances
+    assert measure(draw(7)) is None
+    assert measure(draw(8)) is not None
 
 
 def test_independent_views_are_called_dependent_in_five_percent_of_draws(quick):
@@ -69,20 +65,6 @@ def test_independent_views_are_called_dependent_in_five_percent_of_draws(quick):
 
     n_called = sum(map(any_pair, range(100)))
     assert binomtest(n_called, 100, 0.05, alternative="greater").pvalue > 0.01
-
-
-def test_repeated_rows_are_not_drawn(quick, monkeypatch):
-    sizes = []
-    original = view_similarity.kernel_alignment
-
-    def spy(K, classes=None):
-        sizes.append((K.shape[1], len(np.unique(K[0], axis=0))))
-        return original(K, classes)
-
-    monkeypatch.setattr(view_similarity, "kernel_alignment", spy)
-    measure(draw(40))
-    assert {n for n, _ in sizes} == {40, 20}
-    assert all(n == n_different for n, n_different in sizes)
 
 
 def test_intervals_of_half_samples_cover_the_similarity_of_many_rows(quick):
@@ -106,6 +88,7 @@ def test_within_classes_what_the_class_explains_is_gone():
     by_class = [centers[0][classes], centers[1][classes]]
     found = measure([c + random.normal(size=c.shape) for c in by_class], classes)
     assert found.value[0, 1] > 0.5
+    np.testing.assert_array_equal(found.p_value, found.p_value.T)
     assert abs(found.within_classes.value[0, 1]) < 0.1
     assert found.p_value[0, 1] == 0.001
     assert found.within_classes.p_value[0, 1] > 0.05
@@ -137,11 +120,6 @@ def test_rows_that_lack_a_view_count_in_the_pairs_that_they_have(quick):
     assert found.groups is None
 
 
-def test_too_few_linked_rows_measure_nothing():
-    assert measure(draw(7)) is None
-    assert measure(draw(8)) is not None
-
-
 def test_of_many_rows_the_first_are_used(quick):
     points = draw(400)
     changed = [np.vstack([Z[:100], 0 * Z[100:]]) for Z in points]
@@ -161,14 +139,16 @@ def test_the_seed_decides_every_bit(quick):
     assert not np.array_equal(first.low, other.low)
 
 
-def test_a_constant_view_is_not_similar_to_anything(quick):
+def test_a_constant_view_is_not_similar_to_anything_nor_far_from_the_origin_another(quick):
     points = [*draw()[:2], np.ones((60, 2))]
     found = measure(points)
     np.testing.assert_array_equal(found.value[2, :2], 0.0)
     np.testing.assert_array_equal(found.p_value[2, :2], 1.0)
+    moved = measure([points[0] + 1e8, *points[1:]])
+    np.testing.assert_allclose(moved.value, found.value, atol=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_planted_groups_hold_and_junk_has_none(seed):
     data = make_views(400, n_views=6, n_groups=2, n_junk=1, labeled=0.15, random_state=seed)
     found = measure(list(data.linked.values()), data.linked_target, seed=seed)
@@ -196,13 +176,6 @@ def test_components_and_bandwidths_are_those_of_all_rows(quick):
     assert found.value[0, 1] == pytest.approx(kernel_alignment(np.stack(K))[0, 1], abs=1e-6)
 
 
-def test_without_rows_in_two_views_nothing_is_measured():
-    rows = [Rows(np.ones((9, 2)))] * 2
-    links = np.stack([np.arange(9), np.full(9, -1)], axis=1)
-    components = [PCA(2).fit(np.random.default_rng(0).normal(size=(9, 2)))] * 2
-    assert measure_linked_rows(rows, components, links, random=np.random.default_rng(0)) is None
-
-
 def test_labeled_rows_are_sampled_beside_others(quick):
     random = np.random.default_rng(0)
     views = [random.normal(size=(2000, 3)) for _ in range(2)]
@@ -212,12 +185,8 @@ def test_labeled_rows_are_sampled_beside_others(quick):
     found = measure_linked_rows(rows, components, links, classes, random=random)
     assert found.n_rows[0, 1] == 100
     assert found.within_classes.n_rows[0, 1] == 60
-
-
-def test_bandwidths_are_median_distances_by_default(quick):
-    points = draw()
-    found = measure_similarity(points, random=np.random.default_rng(0))
-    np.testing.assert_array_equal(found.value, measure(points).value)
+    links[:, 1] = -1  # of no row in two views, nothing is measured
+    assert measure_linked_rows(rows, components, links, random=random) is None
 
 
 @pytest.mark.parametrize(
@@ -243,9 +212,3 @@ def test_a_few_labels_do_not_hide_groups_of_all_rows(quick):
     assert found.within_classes.n_rows[0, 1] == 20
     np.testing.assert_array_equal(found.groups, total.groups)
     assert total.groups is not None
-
-
-def test_far_from_the_origin_nothing_changes(quick):
-    points = draw()
-    moved = [points[0] + 1e8, *points[1:]]
-    np.testing.assert_allclose(measure(moved).value, measure(points).value, atol=1e-6)
