@@ -111,23 +111,3 @@ def test_only_the_command_line_names_its_flags():
         if part_of(path) not in ("cli", "federated"):  # whose READMEs name options of Flower
             named = set(pattern.findall(path.read_text()))
             assert not named, f"{path} names {sorted(named)}; errors carry parameters as data"
-
-
-@pytest.mark.parametrize(
-    "code",
-    (
-        "import hotview\nhotview.save(model, path)",
-        "def f():\n    from hotview import save",
-        "def f():\n    import hotview as hv\n    return hv.load(path)",
-        "from importlib import import_module\nimport_module('hotview.persistence')",
-        "def f():\n    import hotview.persistence.models",
-    ),
-)
-def test_imports_through_the_root_package_and_inside_functions_are_seen(code, tmp_path):
-    (tmp_path / "module.py").write_text(code)
-    assert "persistence" in parts_imported(tmp_path / "module.py")
-
-
-def test_no_module_is_named_after_nothing():
-    vague = {"utils", "helpers", "common", "misc"}
-    assert not [p for p in MODULES if vague & set(p.relative_to(PACKAGE).with_suffix("").parts)]

@@ -1,4 +1,3 @@
-import errno
 import json
 import os
 import struct
@@ -79,18 +78,14 @@ def test_any_flipped_bit_is_detected(path):
             assert all(torch.equal(found.tensors[name], x) for name, x in TENSORS.items())
 
 
-@pytest.mark.parametrize("length", (0, 1, 7, 8, 50, -1))
-def test_a_truncated_file_is_refused(path, length):
-    path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(ValueError, match=r"a\.test to be a test that hotview saved, but it cannot"):
-        read_archive(path, FORMAT)
-
-
-@pytest.mark.parametrize("n", (2**60, 2**64 - 1, 2**31, 0))
-def test_a_header_that_claims_to_be_huge_is_refused(path, n):
-    path.write_bytes(struct.pack("<Q", n) + path.read_bytes()[8:])
-    with pytest.raises(ValueError, match="truncated"):
-        read_archive(path, FORMAT)
+def test_a_truncated_file_is_refused(path):
+    whole = path.read_bytes()
+    short = [whole[:length] for length in (0, 1, 7, 8, 50, -1)]
+    huge = [struct.pack("<Q", n) + whole[8:] for n in (2**60, 2**64 - 1, 2**31, 0)]
+    for data in (*short, *huge):
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=r"a\.test to be a test that hotview saved, but it"):
+            read_archive(path, FORMAT)
 
 
 def test_a_header_that_is_huge_is_not_read(path):
@@ -151,18 +146,14 @@ except MemoryError as error:
 
 @pytest.mark.parametrize(
     "text",
-    ("[" * 100_000, "3", "null", "[1]", "{", '{"format": "test", "version": "2"}', "\ud7ff"),
+    (
+        *("[" * 100_000, "3", "null", "[1]", "{", '{"format": "test", "version": "2"}', "\ud7ff"),
+        '{"format": "test", "version": 2, "x": "\\ud800"}',  # which cannot be written
+    ),
 )
 def test_invalid_metadata_is_refused(path, text):
     save_file(TENSORS, path, {"hotview": text})
     with pytest.raises(ValueError, match=r"Expected .* to be a test that hotview saved, but"):
-        read_archive(path, FORMAT)
-
-
-def test_text_that_cannot_be_written_is_refused(path):
-    text = '{"format": "test", "version": 2, "x": "\\ud800"}'
-    save_file(TENSORS, path, {"hotview": text})
-    with pytest.raises(ValueError, match="to be a test that hotview saved, but it cannot be read"):
         read_archive(path, FORMAT)
 
 
@@ -206,26 +197,6 @@ def test_a_large_model_can_be_written(path):
     assert read_archive(path, FORMAT).metadata["columns"] == names
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
-def test_system_errors_are_raised_as_os_errors_and_leave_no_file(tmp_path):
-    program = """
-import resource, signal, sys, torch
-from pathlib import Path
-from hotview._archive import FileFormat, write_archive
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-format = FileFormat("test", 2, "a test", "Write it again.")
-try:
-    write_archive(Path(sys.argv[1]), format, {"a": torch.zeros(100_000)}, {})
-except OSError as error:
-    print("errno", error.errno)
-"""
-    command = [sys.executable, "-c", program, str(tmp_path / "a.test")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.stdout.strip() == f"errno {errno.EFBIG}", done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_escapes_do_not_hide_the_number_of_values(tmp_path):
     hidden = "[" + "[]\\u002c" * (2**20 + 1) + "[]]"
     header = ('{"__metadata__":{"hotview":"' + hidden.replace("[", "\\u005b") + '"}}').encode()
@@ -253,19 +224,9 @@ def test_numbers_are_rounded_to_those_of_float16_by_their_largest(scale):
     assert torch.equal(round_to_float16(found), found)
 
 
-@pytest.mark.parametrize("largest", (0.0, 1e-30, 0.99 * 2.0**-7, 1.01 * 2.0**15, 1e30))
-@pytest.mark.parametrize("sign", (-1, 1))
-def test_numbers_beyond_the_range_of_float16_are_left_as_they_are(largest, sign):
-    x = torch.tensor([0.1 * largest, 0.003 * largest, sign * largest])
-    assert round_to_float16(x) is x
-
-
-def test_no_numbers_are_left_as_they_are():
-    x = torch.empty(0, 3)
-    assert round_to_float16(x) is x
-
-
-@pytest.mark.parametrize("value", (torch.nan, torch.inf))
-def test_numbers_that_are_not_finite_are_left_as_they_are(value):
-    x = torch.tensor([0.1, value])
-    assert round_to_float16(x) is x
+@pytest.mark.parametrize(
+    "largest", (0.0, 1e-30, 0.99 * 2.0**-7, -0.99 * 2.0**-7, 1.01 * 2.0**15, -1e30, np.nan, np.inf)
+)
+def test_numbers_beyond_the_range_of_float16_are_left_as_they_are(largest):
+    for x in (torch.tensor([0.1, 0.003, 1.0]) * largest, torch.empty(0, 3)):
+        assert round_to_float16(x) is x

@@ -38,7 +38,18 @@ WITH_CODE = [name for name, page in PAGES.items() if python_blocks(page)]
 SAME_AS_README = "index.md"
 
 
-@pytest.mark.parametrize("name", [name for name in WITH_CODE if name != SAME_AS_README])
+#: They are run with `make test-all`.
+EXPENSIVE = {"scikit-learn.md", "guides/predictions.md", "guides/models-that-last.md"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in EXPENSIVE else [])
+        for name in WITH_CODE
+        if name != SAME_AS_README
+    ],
+)
 @pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 def test_python_examples_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -134,6 +145,7 @@ QUICK = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 def test_commands_of_the_first_guide_work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

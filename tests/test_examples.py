@@ -51,12 +51,14 @@ def test_own_training_loop(run, coupling):
     assert ("groups as planted" in printed) == coupling.startswith("HOT")
 
 
+@pytest.mark.slow
 def test_search(run):
     printed = run("search.py", "--folds", 2, "--max-epochs", 1, "--views", "fou", "mor")
     assert printed.count("pseudo_labels") == 4
     assert "best on test rows" in printed
 
 
+@pytest.mark.slow
 def test_many_machines(run):
     printed = run("many_machines.py", "--folds", 2, "--max-epochs", 1, "--views", "fou", "mor")
     assert printed.splitlines()[-1] == "the same to the last bit"

@@ -30,20 +30,14 @@ KEYS = {
     "over an edge": (slice(2, 4), {0, 2}),
     "up to an edge": (slice(0, 3), {0}),
     "backwards": (slice(6, 3, -1), {2}),
-    "from the end": (slice(-2, None), {3}),
     "nothing": (slice(5, 5), set()),
     "one row": (3, {2}),
-    "the last": (-1, {3}),
     "numbers": (np.array([9, 0, 9]), {0, 3}),
-    "a list": ([-10, 1], {0}),
     "no numbers": (np.array([], dtype=int), set()),
     "a mask": (np.arange(10) == 7, {3}),
     "rows and a column": ((slice(0, 2), 1), {0}),
-    "rows and columns": ((np.array([4, 5]), np.array([0, 2])), {2}),
     "all": (slice(None), {0, 2, 3}),
-    "an ellipsis": (..., {0, 2, 3}),
     "an ellipsis and a column": ((..., 0), {0, 2, 3}),
-    "nothing but a tuple": ((), {0, 2, 3}),
     "a mask of entries": (X > 0, {0, 2, 3}),
 }
 
@@ -111,14 +105,6 @@ def test_a_table_fills_the_rows_it_returns():
     np.testing.assert_array_equal(table.rows(np.array([5, 4])), X[[5, 4]])
     assert rows.filled == [2]
     np.testing.assert_array_equal(table.rows(slice(0, 9)), X[:9])
-
-
-def test_a_process_fills_only_its_own_rows(monkeypatch):
-    monkeypatch.setattr(table_scan, "_CHUNK", 6)  # two rows at a time
-    rows = Counted(np.arange(0, 11, 2))
-    scanner = table_scan._Scanner("a")
-    scanner.scan(check_tables([rows])["view_0"], table_scan.shard_of_rank(10, 1, 2))
-    assert rows.filled == [2, 3, 4]  # rows 5 to 9
 
 
 def test_means_are_those_of_the_array_to_the_last_bit(monkeypatch):

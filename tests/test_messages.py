@@ -13,16 +13,9 @@ def shout(parameter):
     return parameter.name.upper()
 
 
-def test_a_message_is_its_python_spelling():
+def test_messages_spell_parameters_and_can_be_continued():
     assert MESSAGE == "a{b}.csv: Pass header=False or id_column."
-
-
-def test_parameters_can_be_spelled_otherwise():
-    assert MESSAGE.spell(shout) == "a{b}.csv: Pass HEADER or ID_COLUMN."
-
-
-def test_a_message_can_be_continued():
-    assert Message(MESSAGE, " See {drop}.").spell(shout).endswith("or ID_COLUMN. See DROP.")
+    assert Message(MESSAGE, " See {drop}.").spell(shout).endswith("HEADER or ID_COLUMN. See DROP.")
 
 
 def test_errors_and_warnings_keep_the_parameters():

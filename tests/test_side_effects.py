@@ -58,7 +58,7 @@ def changed(before):
 
 
 def work():
-    model = hv.MultiViewClassifier(random_state=0, max_epochs=2)
+    model = hv.MultiViewClassifier(random_state=0, n_estimators=2, max_epochs=1)
     model.fit(views, np.arange(60) % 3)
     model.predict_proba(views)
     model.transform(views)

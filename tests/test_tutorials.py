@@ -41,6 +41,7 @@ def check_same(now, then):
         assert values == pytest.approx([float(x) for x in re.findall(number, old)], 0.2, 0.06)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebooks_run_and_print_what_they_store(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

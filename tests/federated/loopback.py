@@ -102,14 +102,15 @@ class Loopback:
 
     def _start_forks(self, name: str) -> None:
         """Start what forks the clients of a node; until it can, the node starts them itself."""
-        folder, name = self._forks(name), f"{name}-clients"
+        folder, name = self.forks_of(name), f"{name}-clients"
         if name in self.processes and self.processes[name].poll() is None:
             return
         shutil.rmtree(folder, ignore_errors=True)
         file = Path(__file__).with_name("forked_clients.py")
         self._start(name, "python", str(file), str(folder))
 
-    def _forks(self, name: str) -> Path:
+    def forks_of(self, name: str) -> Path:
+        """The folder of the command by which a node forks its clients."""
         return self.folder / f"{name}-forks"
 
     def restart_node(self, name: str, **config: object) -> None:
@@ -193,7 +194,7 @@ class Loopback:
 
     def _environment(self, home: str) -> dict[str, str]:
         found = quiet()
-        path = f"{self._forks(home)}{os.pathsep}{found['PATH']}"
+        path = f"{self.forks_of(home)}{os.pathsep}{found['PATH']}"
         return {**found, "PATH": path, "FLWR_HOME": str(self.folder / home)}
 
 

@@ -1,13 +1,11 @@
 import io
 import re
-import subprocess
 import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
-from loopback import die_with_parent, free_port, kill_all, quiet, wait_until
-from sample_tables import NAMES, write_tables
+from sample_tables import NAMES
 
 import hotview
 from hotview.federated import Settings
@@ -97,68 +95,6 @@ def test_names_that_cannot_be_used_are_refused(tmp_path, names, message):
     with pytest.raises(ValueError, match="label_holder among"):
         write_app(tmp_path / "study", NAMES, Settings(label_holder="dental"))
     assert list(tmp_path.iterdir()) == []
-
-
-def blocks(text: str) -> dict[str, str]:
-    """Commands of a README by the comment on their first line."""
-    found = re.findall(r"```bash\n# ([^\n]*)\n(.*?)```", text, flags=re.DOTALL)
-    assert len({heading for heading, _ in found}) == len(found)
-    return dict(found)
-
-
-@pytest.mark.slow
-def test_what_the_readme_says_is_all_there_is_to_do(tmp_path):
-    """Its commands as they stand, on one machine; only ports are others."""
-    settings = Settings(rounds=1, local_steps=2, quantiles=16)
-    app = write_app(tmp_path / "study", NAMES, settings)
-    write_tables(app / "organizations")
-    text = (app / "README.md").read_text()
-    text = re.sub(r"--port 910\d", lambda _: f"--port {free_port()}", text)
-    said = blocks(text)
-    environment = {**quiet(), "HOST": "localhost", "PORT": str(free_port())}
-    started = []
-
-    def do(commands):
-        subprocess.run(
-            ["bash", "-ec", commands],
-            cwd=app,
-            env=environment,
-            check=True,
-            capture_output=True,
-            timeout=900,  # a whole training
-        )
-
-    def start(commands, log):
-        with (app / log).open("wb") as out:
-            process = subprocess.Popen(
-                ["bash", "-c", f"exec env {commands}"],
-                cwd=app,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                preexec_fn=die_with_parent,
-            )
-        started.append(process)
-
-    def says(log, word):
-        return lambda: word in (app / log).read_text()
-
-    try:
-        do(said["coordinator, once"])
-        do(said["organizations, once, each its own"])
-        start(said["coordinator, in a terminal of its own"], "superlink.log")
-        wait_until(says("superlink.log", "Uvicorn running"))
-        do(said["coordinator: where it is, and whose keys are whose"])
-        nodes = said["organizations, each its own, in a terminal of its own"]
-        for i, node in enumerate(re.split(r"\n(?=FLWR_HOME)", nodes)):
-            start(node, f"node_{i}.log")
-        do(said["coordinator, to begin or to go on"])
-    finally:
-        for process in started:
-            kill_all(process)
-    assert (app / "coordinator" / "outcome.json").is_file(), (app / "superlink.log").read_text()
-    assert all((app / "organizations" / name / "part.hotview").is_file() for name in NAMES)
 
 
 def test_the_project_has_every_type_of_value():

@@ -2,20 +2,21 @@
 
 Minutes, in which they wait for Flower, which asks every three seconds and misses a process that was
 killed after a minute. Every message begins a process of its own, forked from one that has imported
-PyTorch (`forked_clients`); ``test_app_template.py`` runs Flower's commands as they stand. Answers
-that can be read and are wrong are spoiled in one process, by ``test_server.py``.
+PyTorch (`forked_clients`), but where the README's commands are run as they stand. Answers that can
+be read and are wrong are spoiled in one process, by ``test_server.py``.
 """
 
 import json
 import re
 import shutil
+import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
 from credentials import write_certificates, write_node_key
-from loopback import exchanges, loopback, wait_until
+from loopback import die_with_parent, exchanges, free_port, kill_all, loopback, quiet, wait_until
 from safetensors.torch import load_file
 from sample_tables import NAMES, write_tables
 from sample_tables import SMALL as SAMPLE
@@ -47,6 +48,7 @@ def connected(folder):
             running.start_node(name, config=home / f"{name}.toml")
         for name in NAMES:
             running.wait_for(name, "SuperNode ID")
+            wait_until((running.forks_of(name) / "flwr-clientapp").exists)
         yield running
 
 
@@ -69,7 +71,7 @@ def outcome(federation, folder):
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory):
     """A training in which answers fail, beside the others, as it waits for most of its time."""
-    folder, timeout = tmp_path_factory.mktemp("failing"), 90
+    folder, timeout = tmp_path_factory.mktemp("failing"), 75
     with connected(folder) as running:
         faults = {**FAILURES, "seconds": timeout + 10}
         (folder / "organizations" / "faults.json").write_text(json.dumps(faults))
@@ -140,6 +142,68 @@ def test_a_killed_coordinator_and_a_killed_node_go_on(federation, home, tmp_path
     assert re.search(r"goes on after round [12] of 2", federation.last_run())
     assert told["dropped"] == []
     assert_same(told, home, result, tmp_path / "twin")
+
+
+def blocks(text: str) -> dict[str, str]:
+    """Commands of a README by the comment on their first line."""
+    found = re.findall(r"```bash\n# ([^\n]*)\n(.*?)```", text, flags=re.DOTALL)
+    assert len({heading for heading, _ in found}) == len(found)
+    return dict(found)
+
+
+@pytest.mark.usefixtures("failing")  # which run beside it
+def test_what_the_readme_says_is_all_there_is_to_do(tmp_path):
+    """Its commands as they stand, on one machine; only ports are others."""
+    settings = Settings(rounds=1, local_steps=2, quantiles=16)
+    app = write_app(tmp_path / "study", NAMES, settings)
+    write_tables(app / "organizations")
+    text = (app / "README.md").read_text()
+    text = re.sub(r"--port 910\d", lambda _: f"--port {free_port()}", text)
+    said = blocks(text)
+    environment = {**quiet(), "HOST": "localhost", "PORT": str(free_port())}
+    started = []
+
+    def do(commands):
+        subprocess.run(
+            ["bash", "-ec", commands],
+            cwd=app,
+            env=environment,
+            check=True,
+            capture_output=True,
+            timeout=LONG,
+        )
+
+    def start(commands, log):
+        with (app / log).open("wb") as out:
+            process = subprocess.Popen(
+                ["bash", "-c", f"exec env {commands}"],
+                cwd=app,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                preexec_fn=die_with_parent,
+            )
+        started.append(process)
+
+    def says(log, word):
+        return lambda: word in (app / log).read_text()
+
+    try:
+        do(said["coordinator, once"])
+        do(said["organizations, once, each its own"])
+        start(said["coordinator, in a terminal of its own"], "superlink.log")
+        wait_until(says("superlink.log", "Uvicorn running"))
+        do(said["coordinator: where it is, and whose keys are whose"])
+        nodes = said["organizations, each its own, in a terminal of its own"]
+        for i, node in enumerate(re.split(r"\n(?=FLWR_HOME)", nodes)):
+            start(node, f"node_{i}.log")
+        do(said["coordinator, to begin or to go on"])
+    finally:
+        for process in started:
+            kill_all(process)
+    assert (app / "coordinator" / "outcome.json").is_file(), (app / "superlink.log").read_text()
+    assert all((app / "organizations" / name / "part.hotview").is_file() for name in NAMES)
 
 
 def test_strangers_and_a_server_that_the_authority_does_not_vouch_for_are_refused(federation):
