@@ -38,7 +38,7 @@ WITH_CODE = [name for name, page in PAGES.items() if python_blocks(page)]
 SAME_AS_README = "index.md"
 
 
-#: They are run with `make test-all`.
+#: pages whose code takes ten seconds or more
 EXPENSIVE = {"scikit-learn.md", "guides/predictions.md", "guides/models-that-last.md"}
 
 
