@@ -6,7 +6,6 @@ import time
 import pytest
 from dask.distributed import Client, LocalCluster
 from joblib import parallel_config
-from joblib.parallel import ThreadingBackend
 
 from paper import workers
 from paper.cells import Cell
@@ -117,22 +116,6 @@ def test_threads_of_a_process_take_turns(monkeypatch, tmp_path):
     with parallel_config("threading", n_jobs=4):
         list(run_items(items(4), tmp_path))
     assert most == [1, 1, 1, 1]
-
-
-class Late(ThreadingBackend):
-    """Like those that tell nothing before all that they were given is done."""
-
-    supports_return_generator = False
-
-
-def test_what_tells_nothing_in_between_gets_a_few_at_a_time(trained, tmp_path):
-    with parallel_config(Late(), n_jobs=2):
-        running = run_items(items(5), tmp_path)
-        next(running)
-        assert len(trained) == 2
-        assert len(list(running)) == 4
-    assert len(trained) == 5
-    assert all(read_record(tmp_path, CONTROL, trial) for trial in range(5))
 
 
 def test_records_that_cannot_be_written_are_told(trained, tmp_path):

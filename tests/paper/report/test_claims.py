@@ -11,10 +11,8 @@ from paper.report.claims.contrasts import (
 )
 from paper.report.claims.distances import bound_claim, cost_claim, exact_claim
 from paper.report.claims.listing import (
-    claims_part,
     list_claims,
     overview,
-    written_claim,
 )
 from paper.report.claims.losses import LOSSES, equal_loss_claim, loss_claim
 from paper.report.claims.robustness import (
@@ -219,19 +217,6 @@ def test_harmless(low, high, holds):
     assert HARMLESS.decide(interval(low, high)) is holds
 
 
-def test_verdicts():
-    assert [Finding("", "", "", holds).verdict for holds in (True, False, None)] == [
-        VERDICTS[0],
-        VERDICTS[1],
-        VERDICTS[3],
-    ]
-    assert [Finding("", "", "", holds, own=False).verdict for holds in (True, False, None)] == [
-        VERDICTS[0],
-        VERDICTS[2],
-        VERDICTS[3],
-    ]
-
-
 @pytest.mark.parametrize(
     ("dataset", "label", "own"),
     (
@@ -257,18 +242,6 @@ def test_every_claim_has_words_a_rule_and_a_number(results):
             assert words
         assert "holds" in found.rule
         assert all(f.number and f.verdict in VERDICTS for f in found.findings)
-
-
-def test_what_was_not_run_says_how_to():
-    text = claims_part(list_claims(Results({}))).text
-    assert "Not run; `python -m paper run table2` runs it." in text
-    assert "Not run; `python benchmarks/ground_distances.py` runs it." in text
-
-
-def test_a_claim_shows_its_rule_beside_the_verdicts():
-    text = written_claim(claim(Finding("Handwritten", "HOT (11)", "+1", None)))
-    assert "*Measured*: how much. *Rule*: holds if much." in text
-    assert text.endswith("| Handwritten | HOT (11) | +1 | **cannot be told** |")
 
 
 def test_the_overview_counts():

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 
 from hotview.report.figures import new_figure
 from paper.cells import Cell
@@ -7,7 +6,7 @@ from paper.markdown import number
 from paper.report.curves import plot_curve
 from paper.report.plan_figures import draw_plans, plans_part
 from paper.report.results import Entry
-from paper.report.sweeps import find_sweeps, sweeps_part
+from paper.report.sweeps import sweeps_part
 
 
 def drawn(**how):
@@ -23,16 +22,6 @@ def test_means_and_spreads_are_numpys():
     ends = [segment[:, 1] for segment in bars.get_segments()]
     std = np.std([1, 3], ddof=1)
     np.testing.assert_allclose(ends, [[2 - std, 2 + std], [4, 4], [6, 6]])
-
-
-def test_control_and_mark_have_their_names():
-    ax = drawn(control=("none", [1.0, 2.0]), marked=("usual", "2"), title="K")
-    assert ax.get_legend_handles_labels()[1] == ["none", "usual"]
-    assert ax.get_title() == "K"
-    mark = next(line for line in ax.lines if line.get_label() == "usual")
-    assert list(mark.get_xdata()) == [1, 1]
-    level = next(line for line in ax.lines if line.get_label() == "none")
-    assert level.get_ydata()[0] == pytest.approx(1.5)
 
 
 PAIRS = np.kron(np.eye(3), np.ones((2, 1))) / 6
@@ -72,18 +61,6 @@ def test_figure_2_shows_both_settings_in_one_and_figure_5_in_two(results):
             assert f"{{pictures}}/{name}" in part.text
 
 
-def test_a_dataset_of_which_nothing_was_run_has_no_picture(summaries, read):
-    summaries["figure5"]["datasets"]["msrc"] = {"label": "msrc"}
-    cells = summaries["figure5"]["cells"]
-    summaries["figure5"]["cells"] = [e for e in cells if e["cell"]["dataset"] != "msrc"]
-    assert not [name for name in plans_part(read(summaries), "figure5").pictures if "msrc" in name]
-
-
-def test_without_the_table_there_is_no_control(summaries, read):
-    del summaries["table3"]
-    assert all(s.control is None for s in find_sweeps(read(summaries), "figure3"))
-
-
 def test_numbers_are_numpys(results, scores):
     text = sweeps_part(results, "figure3").text
     where = {"dataset": "handwritten", "settings": "paper"}
@@ -92,20 +69,6 @@ def test_numbers_are_numpys(results, scores):
     mean, std = number(np.mean(at_5)), number(np.std(at_5, ddof=1))
     assert f"| references K | 5 | {mean} ± {std} |" in text
     assert f"| references K | 3 | {number(np.mean(usual))} ±" in text
-
-
-def test_the_pictures_have_a_panel_per_parameter(results):
-    part = sweeps_part(results, "figure4")
-    figure = part.pictures["figure4-paper.svg"]()
-    titles = [ax.get_title() for ax in figure.axes]
-    assert titles == [
-        "α (coupling__orthogonality_weight): HOT (11)",
-        "τ (view_regularizer__weight): HOT (11) + AE",
-        "γ (coupling__weight): HOT (11)",
-    ]
-    assert len({ax.get_ylim() for ax in figure.axes}) == 1
-    (legend,) = figure.legends
-    assert len(legend.get_texts()) == 3
 
 
 def test_missing_trials_of_a_point_are_told(summaries, read):

@@ -6,12 +6,11 @@ import pytest
 
 from paper.catalog import EXPERIMENTS
 from paper.report import render_page, write_page
-from paper.report.exact_matching import exact_part
 from paper.report.load_results import read_outcome, read_results
 from paper.report.overview import opening_part
 from paper.report.remarks import remarks_part
 from paper.report.results import Results
-from paper.report.speed import distances_part, speed_part
+from paper.report.speed import speed_part
 
 ROOT = Path(__file__).parents[3]
 PAGE, RESULTS = ROOT / "docs" / "reproduction.md", ROOT / "results" / "paper"
@@ -156,13 +155,6 @@ def opening(results):
     return opening_part(results, []).text
 
 
-def test_what_is_not_the_papers_is_said(results):
-    text = opening(results)
-    assert "Handwritten (2000 rows, 6 views, 10 classes)" in text
-    named = "Caltech7 (re-extracted), Caltech20 (re-extracted), MSRC-v1 and Synthetic are not the"
-    assert named in text
-
-
 def test_findings_are_counted(summaries, change, read):
     for name in ("table2", "table3"):
         change(summaries[name], [90, 91, 92, 93, 94])
@@ -187,17 +179,6 @@ def test_nothing_was_run():
     assert "Nothing was run yet; `python -m paper run all`" in opening(Results({}))
 
 
-def test_controls_without_any_trial_are_no_rivals(summaries, change, read):
-    change(summaries["table2"], [None] * 5, dataset="handwritten", method="logistic regression")
-    text = opening_part(read(summaries), []).text
-    assert "with –" not in text
-    assert "nan" not in text
-
-
-def test_no_warnings_no_section(results):
-    assert remarks_part(results).text == ""
-
-
 def test_warnings_are_counted_per_training(summaries, read):
     for entry in summaries["table3"]["cells"]:
         cell = entry["cell"]
@@ -216,78 +197,9 @@ def test_mixed_parameters_are_told(summaries, read):
     assert "trials of handwritten_semi-supervised_lscca_paper were run with different" in text
 
 
-RUN = {
-    "command": "hotview reproduce all",
-    "date": "2025-01-31",
-    "seconds": 3700.0,
-    "jobs": 2,
-    "device": "Some processor, 2 cores",
-    "trainings": 1560,
-    "controls": 300,
-    "failed": 0,
-    "interrupted": False,
-}
-BENCH = {
-    "contestants": {"sliced_3": "3 directions", "emd2": "exact"},
-    "n_views": 6,
-    "dimension": 10,
-    "cases": [{"n": 100, "k": 3, "j": 20, "ms": {"sliced_3": 0.6328, "emd2": 24.9}}],
-    "slopes": {"N": {"slope": {"emd2": {"all": 2.22, "last_two": 2.5649}}}},
-}
-
-
-def test_runs_are_told():
-    row = speed_part(Results({}, runs=(RUN,))).text.splitlines()[-1]
-    cells = [cell.strip() for cell in row.split("|")[1:-1]]
-    assert cells == [
-        "`hotview reproduce all`", "2025-01-31", "Some processor, 2 cores", "2", "1560", "300",
-        "62 min",
-    ]  # fmt: skip
-
-
-def test_what_went_wrong_is_told_too():
-    text = speed_part(Results({}, runs=({**RUN, "failed": 2, "interrupted": True}, {}))).text
+def test_runs_that_failed_or_were_interrupted_are_told():
+    run = {"command": "hotview reproduce all", "seconds": 3700.0, "failed": 2, "interrupted": True}
+    text = speed_part(Results({}, runs=(run, {}))).text
     assert "`hotview reproduce all` (2 failed, interrupted)" in text
+    assert "62 min" in text
     assert text.splitlines()[-1].startswith("| `–` | – |")
-
-
-def test_replicas_are_shown_beside_what_they_replace():
-    took = {"20 replicas": {"fit": 0.5, "steps": 0.4}, "sequential": {"fit": 1.0, "steps": 1.2}}
-    ratio = {"20 replicas": {"fit": 2.0, "steps": 3.0}, "sequential": {"fit": 1.0, "steps": 1.0}}
-    case = {"training": "HOT (11)", "threads": 2, "seconds_per_training": took, "ratio": ratio}
-    record = {"cpu": {"machine": "2 cores", "cases": [case]}, "cuda": {"machine": "a GPU"}}
-    lines = speed_part(Results({}, {"replicas": record})).text.splitlines()
-    assert lines[-2] == "| 2 cores | HOT (11) | 2 | 20 replicas | 500 | 2.0× | 400 | 3.0× |"
-    assert lines[-1] == "| 2 cores | HOT (11) | 2 | sequential | 1,000 | 1.0× | 1,200 | 1.0× |"
-
-
-def test_times_and_slopes_of_ground_distances():
-    text = distances_part(Results({}, {"ground_distances": BENCH})).text
-    assert "| 100, 3, 20 | 0.633 | 24.9 |" in text
-    assert "| of N, largest two | – | 2.56 |" in text
-
-
-SHARE = {"exact_individual": {"mean": 0.021}, "exact_class": {"mean": 0.141}}
-EXACT = {
-    "data": "Handwritten",
-    "chance": {"individual": 0.01, "class": 0.1},
-    "costs": {
-        "untrained network": {
-            "exact": {"by_pair": []},
-            "3 iid": {"pearson": {"mean": 0.5, "spread_over_draws": 0.21}},
-        }
-    },
-    "partners": {"untrained network": {"validation": SHARE}},
-    "training": {},
-}
-
-
-def test_correlations_and_partners_are_shown():
-    lines = exact_part(Results({}, {"sliced_against_exact": EXACT})).text.splitlines()
-    assert lines[-1] == "| untrained network | 0.50 ± 0.21 | 2.1 % | 14.1 % |"
-    assert "same individual (chance 1.0 %) | same class (chance 10.0 %)" in lines[-3]
-
-
-def test_what_was_not_asked_has_a_dash():
-    lines = exact_part(Results({}, {"sliced_against_exact": {**EXACT, "partners": {}}})).text
-    assert lines.splitlines()[-1] == "| untrained network | 0.50 ± 0.21 | – | – |"

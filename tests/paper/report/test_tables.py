@@ -43,19 +43,6 @@ def test_a_difference_is_paired_and_its_interval_widened_for_shared_rows():
     assert (found.mean, found.low, found.high) == pytest.approx((mean, mean - wider, mean + wider))
 
 
-def test_what_is_lacking_has_no_difference():
-    assert difference(None, entry(1.0)) is None
-    assert difference(entry(1.0), None) is None
-    assert difference(entry(1.0), entry(1.0), "standardized") is None
-
-
-def test_plans_with_holes_are_left_out():
-    plans = entry(1.0, Ws=[[[0.5, 0.5]], [[None, 1.0]]]).plans
-    assert len(plans) == 1
-    np.testing.assert_array_equal(plans[0], [[0.5, 0.5]])
-    assert entry(1.0).plans == []
-
-
 def test_a_control_is_found_whatever_its_task():
     control = Cell("msrc", "unsupervised", "logistic regression", "-")
     outcome = Outcome("table3", "", 1, {}, {control.essence: Entry(control, {"test": (1.0,)})})
@@ -137,28 +124,6 @@ def test_what_coupling_adds_is_counted(summaries, change, read):
     assert text.count("above zero in 1 of 11 rows (HOT (11)), and below in 1 (DGCCA).") == 2
 
 
-def test_table_3_explains_itself(results, scores):
-    text = accuracy_part(results, "table3").text
-    assert text.count("features lack the classes") == 1
-    where = {"dataset": "handwritten", "method": "HOT (11)"}
-    told = [
-        in_words(scores("table3", kind, settings=settings, **where))
-        for settings in ("paper", "robust")
-        for kind in ("test", "standardized", "unpenalized", "labels_20", "all_labels")
-    ]
-    assert f"| HOT (11) | {' | '.join(told)} |" in text
-    assert "features lack the classes" not in accuracy_part(results, "table2").text
-
-
-def test_of_a_row_without_any_trial_nothing_is_said(summaries, change, read):
-    change(summaries["table2"], [99] * 5, dataset="handwritten")
-    change(summaries["table2"], [None] * 5, dataset="handwritten", method="SW (8)")
-    text = accuracy_part(read(summaries), "table2").text.split("### Caltech7")[0]
-    assert "0 of 10 rows are within" in text
-    assert "further below" not in text
-    assert "in 0 of 10 rows" in text
-
-
 def outcome():
     cells = EXPERIMENTS["averaged"].cells(["caltech7"])
     scores = {False: (90.0, 92.0), True: (89.0, 92.0)}
@@ -171,15 +136,6 @@ def test_the_part_has_both_means_and_their_difference():
     (line,) = [line for line in text.splitlines() if line.startswith("| HOT (11) |")]
     assert [cell.strip() for cell in line.split("|")][3:5] == ["91.0 ± 1.4", "90.5 ± 2.1"]
     assert "−0.50" in line
-
-
-def test_rows_that_lack_a_reading_are_left_out():
-    found = outcome()
-    gone = Cell("caltech7", "semi-supervised", "DGCCA", "paper")
-    entries = {cell: entry for cell, entry in found.entries.items() if cell != gone}
-    part = averaged_part(Results({"averaged": Outcome("averaged", "", 2, found.datasets, entries)}))
-    assert "| DGCCA |" not in part.text
-    assert "| LSCCA |" in part.text
 
 
 def test_numbers_are_numpys(results, scores, interval_of):
