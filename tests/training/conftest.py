@@ -24,3 +24,11 @@ def _started(*words, **more):
 def started():
     """Start a script that starts others, none of which outlives the test."""
     return _started
+
+
+@pytest.fixture
+def pythons_own_handler():
+    """Whoever runs the tests may ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -12,7 +12,6 @@ from hotview.training.checkpoint import _CHECKPOINT, Checkpoint, EncodedState, r
 from hotview.training.loop import Schedule, train
 from hotview.training.trainer import SingleTrainer, Training, make_optimizer
 from hotview.training.trainer_state import (
-    check_random_state,
     check_tensors,
     load_optimizer_state,
     optimizer_state,
@@ -27,23 +26,6 @@ from tests.training.small_training import (
 )
 
 N_EPOCHS = 4
-
-
-@pytest.fixture
-def pythons_own_handler():
-    """Whoever runs the tests may ignore Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Steps are small here: a second thread would only wait."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 class Dropping(torch.nn.Module):
@@ -144,16 +126,6 @@ def test_what_was_interrupted_within_an_epoch_is_gone_on_with(
     trainer = make_trainer(n)
     checkpoint = read_checkpoint(first.path)
     assert_same(results(train(trainer, schedule, checkpoint)), whole)
-
-
-def test_nothing_is_written_twice(tmp_path):
-    first = Checkpoint(tmp_path / "a.checkpoint", {})
-    schedule = Schedule(4, view_names=NAMES, checkpoint_every=2)
-    written = []
-    write = first.write
-    first.write = lambda: (written.append(first.trainers[0].facts["epoch"]), write())
-    train(make_trainer(1), schedule, first)
-    assert written == [2, 4]
 
 
 def test_teams_are_kept_side_by_side_and_do_not_change_while_training_goes_on(tmp_path):
@@ -370,19 +342,6 @@ def test_values_that_are_meant_not_to_be_finite_may_stay():
         check_tensors({"mask": mask}, {"mask": torch.zeros(2)})
 
 
-def test_a_state_of_another_optimizer_is_refused():
-    layers = [torch.nn.Linear(4, n) for n in (2, 3)]
-    optimizers = [make_optimizer([layer], 0.1) for layer in layers]
-    for layer, optimizer in zip(layers, optimizers, strict=True):
-        layer(torch.ones(5, 4)).sum().backward()
-        optimizer.step()
-    with pytest.raises(ValueError, match=r"its '0\.exp_avg' is torch\.float32 of shape \[3, 4\]"):
-        load_optimizer_state(optimizers[0], optimizer_state(optimizers[1]))
-    with pytest.raises(ValueError, match="unexpected"):
-        load_optimizer_state(None, optimizer_state(optimizers[1]))
-    load_optimizer_state(None, {})
-
-
 def test_moments_of_all_gradients_are_accepted_and_larger_ones_are_not():
     weight = torch.nn.Linear(5, 1, bias=False)
     optimizer = make_optimizer([weight], 0.01)
@@ -401,18 +360,3 @@ def test_weights_that_no_training_gives_are_refused(saved):
         if name.endswith(("maps.0.weight", "references")):
             huge = torch.full_like(saved[1].tensors[name], 1e30)
             assert_refused(saved, lambda t, f, k=name, x=huge: t.update({k: x}), name)
-
-
-@pytest.mark.parametrize("value", (-1, 2**200, 1.5, "x", None, []))
-def test_impossible_random_states_are_refused(value):
-    generator = np.random.PCG64(0)
-    before = generator.state
-    for name in ("state", "inc"):
-        wrong = {**before, "state": {**before["state"], name: value}}
-        with pytest.raises(ValueError, match="its random state cannot be"):
-            check_random_state(generator, wrong)
-    for name in ("has_uint32", "uinteger", "bit_generator"):
-        with pytest.raises(ValueError, match="its random state cannot be"):
-            check_random_state(generator, {**before, name: value})
-    assert generator.state == before
-    check_random_state(generator, before)

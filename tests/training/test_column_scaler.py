@@ -79,13 +79,6 @@ def test_sparse_columns_far_from_0_keep_their_digits():
     )
 
 
-def test_a_constant_view_has_components_of_ordinary_size():
-    X = np.ones((5, 300))
-    scaler = fit_components(ColumnScaler(np.ones(300), np.ones(300), None), X, CPU)
-    assert float(scaler.transform(X + 1).abs().max()) < 100
-    np.testing.assert_array_equal(scaler.transform(X), 0)
-
-
 @pytest.mark.parametrize("kind", (np.asarray, sparse.csr_array))
 @pytest.mark.parametrize(
     ("X", "expected"),
@@ -138,17 +131,11 @@ def test_components_at_the_noise_floor_get_little_weight():
     )
 
 
-def test_principal_components_are_recognized():
-    X = make_correlated()
-    assert looks_like_components(PCA(10).fit_transform(X))
-    assert looks_like_components(TruncatedSVD(10).fit_transform(X + 2))
-    assert looks_like_components(PCA(10).fit_transform(X)[:200])  # some of their rows
-
-
-@pytest.mark.parametrize("seed", (0,))
-def test_ordinary_columns_are_no_components(seed):
-    random = np.random.default_rng(seed)
-    X, scores = make_correlated(seed=seed), PCA(12).fit_transform(make_correlated(seed=seed))
+def test_principal_components_are_recognized_and_ordinary_columns_are_none():
+    random, X = np.random.default_rng(0), make_correlated()
+    scores = PCA(12).fit_transform(X)
+    for table in (scores, TruncatedSVD(10).fit_transform(X + 2), scores[:200, :10]):
+        assert looks_like_components(table)
     for table in (
         X,
         X * np.sort(random.gamma(1.0, size=40))[::-1],
@@ -164,20 +151,6 @@ def test_ordinary_columns_are_no_components(seed):
 # reduction
 
 
-@pytest.mark.parametrize("kind", ("counts", "standardize"))
-def test_sparse_rows_are_reduced_as_dense_ones(kind):
-    X = make_counts()
-    Y = root_shares(X) if kind == "counts" else X
-    scaler = ColumnScaler(Y.mean(0, dtype=float), Y.std(0, dtype=float) + 0.1, None, kind)
-    fitted = fit_components(scaler, sparse.csr_array(X), CPU)
-    dense = fitted.transform(X)
-    assert dense.dtype == torch.float32
-    assert dense.shape == (60, fitted.n_outputs)
-    assert fitted.n_outputs == 60  # no more than rows
-    torch.testing.assert_close(fitted.transform(sparse.csr_array(X)), dense, rtol=1e-4, atol=1e-4)
-    assert float(dense.var(0, correction=0).mean()) == pytest.approx(1, rel=1e-3)
-
-
 def test_distances_between_reduced_rows_are_those_between_standardized_rows():
     X = make_correlated(200, 300)
     scaler = ColumnScaler(X.mean(axis=0), X.std(axis=0), None)
@@ -187,6 +160,8 @@ def test_distances_between_reduced_rows_are_those_between_standardized_rows():
         expected[:100] - expected[100:], axis=1
     )
     np.testing.assert_allclose(ratio, ratio.mean(), rtol=0.01)
+    assert Y.dtype == np.float32
+    assert Y.var(axis=0).mean() == pytest.approx(1, rel=1e-3)
 
 
 def test_the_description_says_how_missing_cells_are_imputed():
@@ -200,28 +175,27 @@ def test_the_description_says_how_missing_cells_are_imputed():
         np.zeros(1000),
         impute="mean+indicator",
         indicators=np.array([4, 7]),
-        components=np.ones((1002, 5), dtype=np.float32),
+        components=np.eye(1002, 5, dtype=np.float32),
     )
     assert marking.description == (
         "standardized; missing cells replaced by the mean and marked in 2 more columns; 1,002 "
         "columns reduced to 5 components"
     )
     assert (marking.n_columns, marking.n_indicators, marking.n_outputs) == (1000, 2, 5)
-
-
-def test_a_missing_cell_that_is_stored_in_parts_is_marked_once():
-    parts = sparse.csr_array(([np.nan, 1.0, 2.0, 3.0], [0, 0, 1, 1], [0, 2, 3, 4]), shape=(3, 2))
-    scaler = ColumnScaler(
+    # A missing cell that is stored in parts is marked once.
+    cells = ([np.nan, 1.0, 2.0, 3.0], [0, 0, 1, 1], [0, 2, 3, 4])
+    parts, last = sparse.csr_array(cells, shape=(3, 2)), np.eye(3, dtype=np.float32)
+    marking = ColumnScaler(
         np.zeros(3),
         np.ones(3),
         np.array([5.0, 6.0]),
-        impute="mean+indicator",
-        indicators=np.array([0]),
-        components=np.eye(3, dtype=np.float32),
+        "standardize",
+        last,
+        "mean+indicator",
+        np.array([0]),
     )
-    expected = [[5, 0, 1], [0, 2, 0], [0, 3, 0]]
-    np.testing.assert_array_equal(scaler.transform(parts), expected)
-    np.testing.assert_array_equal(scaler.transform(parts.toarray()), expected)
+    for table in (parts, parts.toarray()):
+        np.testing.assert_array_equal(marking.transform(table), [[5, 0, 1], [0, 2, 0], [0, 3, 0]])
     assert parts.nnz == 4
 
 

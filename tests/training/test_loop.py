@@ -71,26 +71,23 @@ def test_a_step_is_one_step_of_adam_on_networks_and_references(coupling):
             torch.testing.assert_close(p, q, rtol=1e-3, atol=1e-4)
 
 
-def test_without_a_term_there_is_no_step():
+def test_without_a_term_or_a_parameter_to_train_there_is_no_step():
     network, objective = make_network_of_views(0), make_objective("none")
     before = weights_of(network)
     data = TrainingRows(make_data().views, np.empty((0, 3), dtype=np.int64))
-    sampler = make_sampler(data, aligned=False)
-    evaluation = train_step(
-        network, objective, make_optimizer([network], 0.1), sampler.draw(), seeded()
-    )
+    batch = make_sampler(data, aligned=False).draw()
+    evaluation = train_step(network, objective, make_optimizer([network], 0.1), batch, seeded())
     assert evaluation.terms.total.item() == 0
     assert same(before, weights_of(network))
-
-
-def test_frozen_parameters_stay_and_nothing_to_train_has_no_optimizer():
     network = make_network_of_views()
     network.encoders[1].requires_grad_(False)
-    before = weights_of(network.encoders[1])
-    run(2, network=network)
+    before, modes = weights_of(network.encoders[1]), []
+    network.encoders[0].register_forward_hook(lambda *_: modes.append(network.training))
+    run(2, network=network, score=lambda: float(network.eval() is None))  # in evaluation mode
+    assert modes == [True] * 4
     assert same(before, weights_of(network.encoders[1]))
-    assert make_optimizer([nn.ReLU(), NoCoupling()], 0.1) is None
-    assert make_optimizer([nn.Linear(2, 2).requires_grad_(False)], 0.1) is None
+    for nothing in ([nn.ReLU(), NoCoupling()], [nn.Linear(2, 2).requires_grad_(False)]):
+        assert make_optimizer(nothing, 0.1) is None
 
 
 @pytest.mark.parametrize("coupling", ("none", "hot-pairwise"))
@@ -175,19 +172,6 @@ def test_patience_stops_and_the_best_weights_come_back(patience, n_epochs, best)
         assert not same(kept[best - 1], kept[-1])
 
 
-def test_a_score_may_put_the_network_into_evaluation_mode():
-    modes = []
-    network = make_network_of_views()
-    network.encoders[0].register_forward_hook(lambda *_: modes.append(network.training))
-
-    def score():
-        network.eval()
-        return 0.5
-
-    run(2, network=network, score=score)
-    assert modes == [True] * 4
-
-
 @pytest.mark.parametrize("coupling", ("lscca", "hot-pairwise"))
 def test_a_loss_that_is_no_longer_finite_is_refused_with_a_remedy(coupling):
     objective = make_objective(coupling, head_weight=1.0)
@@ -211,15 +195,7 @@ class Pressing:
         return self.inner.draw()
 
 
-@pytest.fixture
-def _pythons_own_handler():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("_pythons_own_handler")
+@pytest.mark.usefixtures("pythons_own_handler")
 @pytest.mark.parametrize("between", (False, True))
 def test_ctrl_c_stops_after_the_current_step(between):
     def press(epoch):
@@ -234,7 +210,7 @@ def test_ctrl_c_stops_after_the_current_step(between):
     assert not network.training
 
 
-@pytest.mark.usefixtures("_pythons_own_handler")
+@pytest.mark.usefixtures("pythons_own_handler")
 def test_ctrl_c_twice_stops_at_once():
     with pytest.raises(KeyboardInterrupt):
         run(10, sampler=Pressing(3, 3))

@@ -38,12 +38,7 @@ def press_ctrl_c():
     signal.raise_signal(signal.SIGINT)
 
 
-@pytest.fixture(autouse=True)
-def _pythons_own_handler():
-    """Whoever runs the tests may have another; afterwards it is back."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+pytestmark = pytest.mark.usefixtures("pythons_own_handler")
 
 
 def test_the_first_is_remembered_and_the_second_goes_to_whoever_handled_it_before():

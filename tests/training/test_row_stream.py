@@ -79,6 +79,10 @@ def unused():
     raise AssertionError("the exact check, of which there is no need")
 
 
+def fail(Xs):
+    raise RuntimeError("a number that is too large")
+
+
 def take(views):
     """All rows of all views, side by side."""
     return map_rows(lambda Xs: torch.hstack([Xs[s] for s in views]), views)
@@ -235,6 +239,15 @@ def test_invalid_entries_are_found_wherever_they_are(
         take(views)
 
 
+def test_an_invalid_entry_explains_the_errors_that_it_causes(streamed):
+    X = make_rows()
+    with pytest.raises(RuntimeError, match="too large"):
+        map_rows(fail, {0: as_view(X)})
+    X[2, 0] = np.inf
+    with pytest.raises(ValueError, match="infinity in 1 entry, the first in row 2"):
+        map_rows(fail, {0: as_view(X)})
+
+
 @pytest.mark.parametrize("size", (0.3, 0.999, 1.001))
 def test_what_is_nearly_extreme_is_left_to_the_exact_check(size, streamed):
     X, calls = make_rows(), []
@@ -248,26 +261,11 @@ def test_what_is_nearly_extreme_is_left_to_the_exact_check(size, streamed):
     else:
         assert_same_bits(take({0: view}), SCALER.transform(X))
     assert calls == ["called"]
-
-
-def test_extreme_values_of_columns_with_a_tiny_scale_are_found(streamed):
-    scaler = replace(SCALER, mean=np.zeros(D), scale=np.full(D, 0.75e-45))  # 1.4e-45 in float32
+    tiny = replace(SCALER, mean=np.zeros(D), scale=np.full(D, 0.75e-45))  # 1.4e-45 in float32
     X = np.zeros((N, D), dtype=np.float32)
     X[-1, -1] = 1e-27
     with pytest.raises(ValueError, match=f"extreme values in 1 entry, the first in row {N - 1}"):
-        take({0: as_view(X, scaler)})
-
-
-def test_an_invalid_entry_explains_the_errors_that_it_causes(streamed):
-    def refuse(Xs):
-        raise RuntimeError("a number that is too large")
-
-    X = make_rows()
-    with pytest.raises(RuntimeError, match="too large"):
-        map_rows(refuse, {0: as_view(X)})
-    X[2, 0] = np.inf
-    with pytest.raises(ValueError, match="infinity in 1 entry, the first in row 2"):
-        map_rows(refuse, {0: as_view(X)})
+        take({0: as_view(X, tiny)})
 
 
 def test_what_goes_wrong_while_reading_ahead_or_writing_is_raised(streamed, monkeypatch):

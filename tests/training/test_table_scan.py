@@ -58,19 +58,14 @@ def test_any_table_against_scikit_learn(n, D, cut, offset, scale, seed, chunk):
     assert found.scaler.fill is None
 
 
-@pytest.mark.parametrize("dtype", ("f2", ">f4", "u1", "?"))
-def test_every_kind_of_number(dtype):
+@pytest.mark.parametrize(
+    ("dtype", "offset"), (("f2", 0), (">f4", 0), ("u1", 0), ("?", 0), ("f4", 1e6), ("f8", -1e7))
+)
+def test_every_kind_of_number_also_far_from_zero(dtype, offset):
     X = np.random.default_rng(0).integers(0, 2, size=(20, 3)) * (1 if dtype == "?" else 100)
-    view = X.astype(dtype)
+    view = (X + offset).astype(dtype)
     expected = StandardScaler().fit_transform(X.astype(float))
-    np.testing.assert_allclose(scan(view).scaler.transform(view), expected, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(("offset", "dtype"), ((1e6, np.float32), (-1e7, np.float64)))
-def test_digits_are_kept_far_from_zero(dtype, offset):
-    X = (make_rows()[:, :1] + offset).astype(dtype)
-    expected = StandardScaler().fit_transform(X.astype(np.float64))
-    np.testing.assert_allclose(scan(X).scaler.transform(X), expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(scan(view).scaler.transform(view), expected, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize(("dtype", "order", "impute"), (("f4", "C", None), ("f8", "F", "mean")))
@@ -241,21 +236,13 @@ def test_a_row_that_is_nan_throughout_is_absent(chunk, impute):
     ("value", "dtype"), ((0.0, "f8"), (0.1, "f4"), (-1e9, "f4"), (1e-30, "f8"))
 )
 def test_constant_columns_are_found_and_become_0(value, dtype):
-    X = make_rows(500).astype(dtype)
+    X = (make_rows(500) * [1e-12, 1, 1e12, 1]).astype(dtype)  # of any size
     X[:, 1] = X[:, 3] = value
     found = scan(X)
     assert found.constant.tolist() == [1, 3]
     applied = found.scaler.transform(X)
     assert applied[:, [1, 3]].abs().max() <= 1e-6
     np.testing.assert_allclose(applied[:, [0, 2]].std(0, correction=0), 1, rtol=1e-4)
-
-
-@pytest.mark.parametrize("size", (1e-12, 1e12))
-def test_a_column_of_another_size_is_not_constant(size):
-    X = make_rows()[:, :1] * size
-    found = scan(X)
-    assert len(found.constant) == 0
-    np.testing.assert_allclose(found.scaler.transform(X).std(0, correction=0), 1, rtol=1e-5)
 
 
 def with_column(X, j, values):
