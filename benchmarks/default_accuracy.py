@@ -1,12 +1,12 @@
-"""The default beside simple methods and beside itself with each part off, on the same splits.
+"""The default beside simple methods, and features of the encoder, on the same splits.
 
     python benchmarks/default_accuracy.py --data PATH [--jobs 2] [--datasets snareseq msrc ...]
 
 PATH is a folder with caltech101_reextracted.npz, snareseq.npz, scgem.npz and msrc_v1.npz; without
 it only Handwritten is run. One line of ``results/default/accuracy.jsonl`` tells of one method on
 one split; lines that are there are not run again. Splits are those of the paper's protocol with
-5 % labels, seeds 0 to 19, and 0 to 4 for the default with a part changed: a method sees no test row
-before it is judged by all of them. Other shares of labels are in situations.py.
+5 % labels, seeds 0 to 19: a method sees no test row before it is judged by all of them. Other
+shares of labels are in situations.py, and what each part of the default adds in parts.py.
 """
 
 from __future__ import annotations
@@ -38,27 +38,16 @@ from hotview.evaluation import (
     expected_calibration_error,
 )
 from paper.caltech import load_caltech
-from paper.models import PLAIN
 
 OUT = Path(__file__).parent.parent / "results" / "default" / "accuracy.jsonl"
 SHARE = 0.05  # of the training rows, linked and labeled
-TRIALS, TRIALS_OF_PARTS = 20, 5
+TRIALS = 20
 SIMPLE = {
     "logistic regression": ConcatenatedLogisticRegression,
     "PCA + logistic regression": PCALogisticRegression,
     "label propagation per view": PerViewLabelPropagation,
 }
 DEFAULT = "default"
-#: the default with one part changed; the last is the plain network that nothing helps
-PARTS: dict[str, dict[str, Any]] = {
-    "without coupling": {"coupling": "none"},
-    "with manifold": {"view_regularizer": "manifold"},
-    "heads not taught": {"head_weight": 0.0},
-    "without pseudo-labels": {"pseudo_labels": False},
-    "without stacking": {"fusion": "average"},
-    "one replica": {"n_estimators": 1},
-    "plain network": {"coupling": "none", **PLAIN},
-}
 ENCODERS: dict[str, dict[str, Any]] = {
     "features, default": {},
     "features, diffusion": {
@@ -91,13 +80,10 @@ DATASETS = ("handwritten", "caltech7", "caltech20", *FILES)
 
 
 def jobs(datasets: list[str], done: set[tuple]) -> Iterator[tuple[str, float, int, str]]:
-    """What is to be run, most important first."""
-    phases = [(TRIALS, [*SIMPLE, DEFAULT, *ENCODERS]), (TRIALS_OF_PARTS, [*PARTS])]
-    for trials, methods in phases:
-        for name, method, trial in product(datasets, methods, range(trials)):
-            if (job := (name, SHARE, trial, method)) not in done:
-                done.add(job)
-                yield job
+    """What is to be run."""
+    for name, method, trial in product(datasets, (*SIMPLE, DEFAULT, *ENCODERS), range(TRIALS)):
+        if (job := (name, SHARE, trial, method)) not in done:
+            yield job
 
 
 def run(name: str, share: float, trial: int, method: str, data: Path | None) -> dict[str, Any]:
@@ -124,8 +110,7 @@ def make(method: str, trial: int) -> Any:
     """A classifier by name."""
     if method in SIMPLE:
         return SIMPLE[method]()
-    options = PARTS.get(method, {})
-    return MultiViewClassifier(random_state=trial, device="cpu", verbose=False, **options)
+    return MultiViewClassifier(random_state=trial, device="cpu", verbose=False)
 
 
 def judge(model: Any, views: dict[str, Any], target: Any) -> dict[str, float]:

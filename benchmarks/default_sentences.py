@@ -7,6 +7,7 @@ from collections import Counter
 from statistics import mean
 from typing import Any
 
+import parts_tables
 import situation_tables
 from evidence import (
     LABELS,
@@ -107,44 +108,6 @@ def calibration_of_few(evidence: Evidence) -> str:
 
 
 @sentence
-def transport_with_labels(evidence: Evidence) -> str:
-    """What the coupling adds to the default, on all datasets."""
-    found = accuracies(evidence.read("default/accuracy.jsonl"))
-    gains = {}
-    for (dataset, _), methods in found.items():
-        pair = [
-            [100 * x for x in x_s] for x_s in same_splits(methods, "default", "without coupling")
-        ]
-        gains[dataset] = evidence.compare(f"default − coupling='none', {dataset}", *pair)
-    sides, largest = count_sides(gains.values()), max(abs(d.mean) for d in gains.values())
-    if sides["around"] == len(gains):
-        return (
-            f"where all views have labels, it changes the mean accuracy by at most {largest:.1f} "
-            f"points on {len(gains)} datasets, and all intervals hold 0"
-        )
-    return (
-        f"where all views have labels, it gains accuracy on {sides['above']} of {len(gains)} "
-        f"datasets and loses it on {sides['below']} (intervals that do not hold 0)"
-    )
-
-
-@sentence
-def situations_without_coupling(evidence: Evidence) -> str:
-    """The same in three situations."""
-    evidence.read("default/situations.jsonl")
-    parts, all_level = [], True
-    for situation in "ABC":
-        gains = situation_tables.gains(situation, "without coupling")
-        found = evidence.compare(
-            f"default − coupling='none', {situation}", gains, [0.0] * len(gains)
-        )
-        parts.append(f"{written(found, 2)} in {situation}")
-        all_level &= side(found) == "around"
-    lead = "is level with" if all_level else "differs from"
-    return f'the default {lead} `coupling="none"` there: {listed(parts)}, in points'
-
-
-@sentence
 def situations(evidence: Evidence) -> str:
     """Where the default is ahead of the best simple tool, on average over cells."""
     evidence.read("default/situations.jsonl")
@@ -201,34 +164,6 @@ def handwritten_all_views(evidence: Evidence) -> str:
     return (
         f"On Handwritten with all views (A) the default is {VERDICT[side(found)]} the best simple "
         f"tool ({written(found)})"
-    )
-
-
-@sentence
-def condensed(evidence: Evidence) -> str:
-    """What condensed neighbors change."""
-    evidence.read("default/situations.jsonl")
-    groups = {
-        "all situations": "ABCDEFGH",
-        "one view at hand (B, D)": "BD",
-        "no labels there (C)": "C",
-    }
-    told, gaps = [], {}
-    for name, letters in groups.items():
-        for what in (0, 1):
-            gains = situation_tables.condensed_gains(letters, what)
-            kind = ("accuracy", "log loss")[what]
-            gaps[name, what] = evidence.compare(f"{kind}, {name}", gains, [0.0] * len(gains))
-        told.append(f"{written(gaps[name, 1], 4)} with {name}")
-    accuracy = gaps["all situations", 0]
-    lead = {
-        "around": "Accuracy does not change measurably",
-        "above": "Accuracy is higher",
-        "below": "Accuracy is lower",
-    }[side(accuracy)]
-    return (
-        f"{lead} ({written(accuracy, 2)} points, mean over all cells). The log loss changes by "
-        f"{listed(told)}."
     )
 
 
@@ -327,23 +262,40 @@ def gromov_wasserstein(evidence: Evidence) -> str:
 
 
 @sentence
-def transport_in_a_view(evidence: Evidence) -> str:
-    """What transport and refinement add in a view without labels."""
-    cases: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for line in map(json.loads, evidence.read("default/transport_parts.jsonl").splitlines()):
-        key = tuple(line[k] for k in ("dataset", "from", "to", "linked"))
-        cases.setdefault(key, []).append(line)
-    sides, means = Counter[str](), {}
-    for what in ("default", "no transport", "no refinement", "neither"):
-        means[what] = 100 * mean(mean(one[what] for one in lines) for lines in cases.values())
-        evidence.note(f"mean over cases, {what}", f"{means[what]:.1f}")
-    for key, lines in cases.items():
-        ours, others = ([100 * line[k] for line in lines] for k in ("default", "no transport"))
-        sides[side(evidence.compare(f"{key}, what transport adds", ours, others))] += 1
+def parts(evidence: Evidence) -> str:
+    """How often chance alone says of a part that it stays."""
+    return parts_tables.chance(evidence.read(parts_tables.RECORD))
+
+
+@sentence
+def transport_with_labels(evidence: Evidence) -> str:
+    """What the coupling adds to the accuracy where all views have labels."""
+    text = evidence.read(parts_tables.RECORD)
+    found = parts_tables.summarize(parts_tables.differences(text, "no coupling"))
+    gaps = {s: x for (s, what), x in found.items() if what == "accuracy" and s in "ABDEFG"}
+    for situation, (value, half) in gaps.items():
+        interval = f"{100 * value:+.2f} [{100 * (value - half):+.2f}, {100 * (value + half):+.2f}]"
+        evidence.note(f"default - coupling='none', {situation}", interval)
+    largest = 100 * max(abs(value) for value, _ in gaps.values())
+    above = sum(value > half for value, half in gaps.values())
     return (
-        f"Mean over the {len(cases)} cases: {means['default']:.1f} with both, "
-        f"{means['no transport']:.1f} without transport, {means['no refinement']:.1f} without "
-        f"refinement, {means['neither']:.1f} with neither. The interval of what transport adds "
-        f"lies above 0 in {sides['above']} cases, below in {sides['below']}, and holds 0 in "
-        f"{sides['around']}."
+        f"where all views have labels, it changes the mean accuracy by at most {largest:.1f} "
+        f"points in {len(gaps)} situations, and the interval lies above 0 in {above or 'none'}"
     )
+
+
+@sentence
+def parts_in_c(evidence: Evidence) -> str:
+    """Parts without which a view without labels is less overconfident."""
+    text = evidence.read(parts_tables.RECORD)
+    told = []
+    for part in parts_tables.names(text):
+        found = parts_tables.summarize(parts_tables.differences(text, part))
+        value, half = (100 * x for x in found["C", "calibration_error"])
+        if value < -half and value < -1:
+            told.append(f"*{part}* ({value:+.1f} [{value - half:+.1f}, {value + half:+.1f}])")
+            evidence.note(f"calibration error in C, {part}", told[-1])
+    return (
+        "In situation C, in which the probabilities are furthest from calibrated, the calibration "
+        f"error is lower by more than a point with {listed(told)}."
+    ).replace("-", "−")

@@ -75,6 +75,11 @@ def _pairs(text: str) -> dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]:
     return {part: found[part] for part in parts}
 
 
+def names(text: str) -> list[str]:
+    """The parts that were turned off, the control first."""
+    return list(_pairs(text))
+
+
 def _situation(line: dict[str, Any]) -> str:
     """Its letter; models of A with one view at hand are B."""
     only_one = line["situation"] == "A" and line["cell"] != "all views"
@@ -198,4 +203,4 @@ def chance(text: str) -> str:
     )
 
 
-TABLES = {"parts-situations": (RECORD, parts), "parts-losses": (RECORD, losses)}
+TABLES = {"parts-situations": (RECORD, parts)}

@@ -31,12 +31,13 @@ from typing import Any
 
 import common_space_tables
 import federated_tables
+import parts_tables
 import sentences
 import similarity_tables
 import situation_tables
 import speed_tables
 import trust_tables
-from evidence import accuracies, best_simple, paper_scores, same_splits, values
+from evidence import accuracies, best_simple, paper_scores, values
 
 from paper.published import PUBLISHED
 from paper.statistics import TEST_TO_TRAIN, paired_difference
@@ -165,15 +166,6 @@ DATASETS = {
     "scgem": "scGEM",
     "msrc": "MSRC-v1",
 }
-#: parts of the default, and the change that takes each away
-PARTS = {
-    "coupling (hierarchical transport)": "without coupling",
-    "pseudo-labels and the super learner": "without pseudo-labels",
-    "heads that train the encoders": "heads not taught",
-    "weights from left-out labels": "without stacking",
-    "ensemble, and weights from left-out labels": "one replica",
-    "all of it, beside a plain network": "plain network",
-}
 
 
 def default(text: str) -> str:
@@ -228,21 +220,6 @@ def _both(values: dict[tuple[str, str, str], list[float]], name: str, method: st
     )
 
 
-def parts(text: str) -> str:
-    """What every part of the default adds."""
-    found = accuracies(text)
-    lines = ["| part | " + " | ".join(DATASETS.values()) + " |", "|---" * 7 + "|"]
-    for title, method in PARTS.items():
-        cells = []
-        for name in DATASETS:
-            cells.append(_difference(*same_splits(found[name, 0.05], "default", method)))
-        lines.append(f"| {title} | " + " | ".join(cells) + " |")
-    at_5 = [found[name, 0.05] for name in DATASETS]
-    added = [_difference(*same_splits(m, "with manifold", "default")) for m in at_5]
-    lines.append('| *what `view_regularizer="manifold"` would add* | ' + " | ".join(added) + " |")
-    return "\n".join(lines)
-
-
 def unlabeled(text: str) -> str:
     """Accuracy in a view without labels."""
     cases: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
@@ -263,28 +240,6 @@ def unlabeled(text: str) -> str:
             f"| {title} | {having.replace('+', ', ')} → {to} | {linked} | {100 * mean(covered):.0f}"
             f" | {100 * mean(simple):.1f} | {100 * mean(plain):.1f} | **{100 * mean(ours):.1f}** "
             f"| {_difference(ours, simple)} |"
-        )
-    return "\n".join(lines)
-
-
-def transport_parts(text: str) -> str:
-    """The default in a view without labels, without transport and without refinement."""
-    cases: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for line in map(json.loads, text.splitlines()):
-        key = (DATASETS[line["dataset"]], line["from"], line["to"], line["linked"])
-        cases.setdefault(key, []).append(line)
-    lines = [
-        "| data | labels in → none in | linked | **default** | no transport | no refinement "
-        "| neither | what transport adds |",
-        "|---|---|--:|--:|--:|--:|--:|--:|",
-    ]
-    variants = ("default", "no transport", "no refinement", "neither")
-    for (title, having, to, linked), trials in cases.items():
-        found = {what: [trial[what] for trial in trials] for what in variants}
-        means = " | ".join(f"{100 * mean(found[what]):.1f}" for what in variants)
-        gain = _difference(found["default"], found["no transport"])
-        lines.append(
-            f"| {title} | {having.replace('+', ', ')} → {to} | {linked} | {means} | {gain} |"
         )
     return "\n".join(lines)
 
@@ -358,10 +313,8 @@ def mutants(record: dict[str, Any]) -> str:
 #: table → file, and what makes it
 TABLES = {
     "default": ("default/accuracy.jsonl", default),
-    "parts": ("default/accuracy.jsonl", parts),
     "reduced": ("default/reduced_views.jsonl", reduced),
     "unlabeled": ("default/unlabeled_view.jsonl", unlabeled),
-    "transport-parts": ("default/transport_parts.jsonl", transport_parts),
     "links": ("default/without_links.json", links),
     "sliced": ("bench/ot_core.json", sliced),
     "sinkhorn": ("bench/ot_core.json", sinkhorn),
@@ -371,6 +324,7 @@ TABLES = {
     "fuzz": ("fuzz.json", fuzz),
     "mutants": ("mutants.json", mutants),
     **situation_tables.TABLES,
+    **parts_tables.TABLES,
     **similarity_tables.TABLES,
     **trust_tables.TABLES,
     **common_space_tables.TABLES,

@@ -51,8 +51,6 @@ UNEQUAL = {
     "logistic regression, balanced": 'the same, `class_weight="balanced"`',
     "majority": "majority class",
 }
-#: datasets on which the size of condensed predictors was chosen
-CHOSE_SIZE = ("handwritten", "msrc_v1", "webkb", "wikipedia", "snareseq")
 MARGIN = 0.01  # a difference that counts
 LEVEL = 0.90  # of the interval that is to lie below −1
 
@@ -305,43 +303,6 @@ def prior_weights(text: str) -> str:
     return table(["prior weights", "accuracy, points", "log loss", "chosen for datasets"], rows)
 
 
-def condensed(text: str) -> str:
-    """The default less the same models that search all neighbors, by what chose its size."""
-    names = ("accuracy", "log_loss", "calibration_error")
-    scores: dict[tuple[Key, int], dict[str, tuple[float, ...]]] = {}
-    for line in map(json.loads, text.splitlines()):
-        if line["method"] in ("default", "all neighbors") and "error" not in line:
-            of_cell = scores.setdefault((_key(line), line["trial"]), {})
-            of_cell[line["method"]] = tuple(line[name] for name in names)
-    rows = []
-    for situation, title in TITLES.items():
-        for datasets, chose in (("that chose the size", True), ("others", False)):
-            by_trial: dict[int, list[list[float]]] = {}
-            for (key, trial), found in scores.items():
-                if key[0] == situation and (key[1] in CHOSE_SIZE) == chose:
-                    pairs = zip(found["default"], found["all neighbors"], strict=True)
-                    by_trial.setdefault(trial, []).append([a - b for a, b in pairs])
-            means = [[mean(column) for column in zip(*x, strict=True)] for x in by_trial.values()]
-            accuracy, loss, error = map(list, zip(*means, strict=True))
-            cells = [
-                f"{_points2(mean(accuracy))} {_interval(accuracy, 100, 2)}",
-                f"{mean(loss):+.4f} {_interval(loss, 1, 4)}".replace("-", "−"),
-                _points2(mean(error)),
-            ]
-            n = len(
-                {
-                    key
-                    for key, _ in scores
-                    if key[0] == situation and (key[1] in CHOSE_SIZE) == chose
-                }
-            )
-            rows.append([f"{situation[0]}: {title}" if chose else "", datasets, str(n), *cells])
-    header = ["situation", "datasets", "cells", "accuracy, points", "log loss"]
-    lines = table([*header, "calibration error, points"], rows).splitlines()
-    lines[1] = "|---|---|--:|--:|--:|--:|"
-    return "\n".join(lines)
-
-
 def _lost_disagreement() -> str:
     """How much lower the AUC of the disagreement for errors is, mean over cells and splits."""
     found: dict[tuple[Key, int], dict[str, float]] = {}
@@ -351,16 +312,6 @@ def _lost_disagreement() -> str:
             of_cell[line["method"]] = line["disagreement_auc"]
     both = [x for x in found.values() if len(x) == 2]
     return f"{mean(x['all neighbors'] - x['default'] for x in both):.3f}"
-
-
-def _points2(x: float) -> str:
-    return f"{100 * x:+.2f}".replace("-", "−")
-
-
-def _interval(values: list[float], unit: float, digits: int) -> str:
-    """95 % interval of a mean over splits that overlap."""
-    ends = (unit * (mean(values) + sign * half_width(values)) for sign in (-1, 1))
-    return "[{}]".format(", ".join(f"{x:+.{digits}f}".replace("-", "−") for x in ends))
 
 
 def number(what: str) -> str:
@@ -382,7 +333,6 @@ TABLES = {
     "situations-losses": (SITUATIONS, losses),
     "unequal": (SITUATIONS, unequal),
     "prior-weights": (SITUATIONS, prior_weights),
-    "condensed": (SITUATIONS, condensed),
 }
 
 
@@ -415,26 +365,3 @@ def gain_in(situation: str, dataset: str) -> list[float]:
     cells = _of(_cells((RESULTS / "situations.jsonl").read_text()), situation)
     (cell,) = (cell for key, cell in cells.items() if key[1] == dataset)
     return [100 * x for x in cell.over_best("chosen")]
-
-
-def condensed_gains(situations: str, what: int) -> list[float]:
-    """The default less the same with all neighbors, means over cells, split by split.
-
-    Parameters
-    ----------
-    situations : str
-        First letters of the situations.
-    what : int
-        0 for the accuracy in points, 1 for the log loss.
-    """
-    names = (("accuracy", 100), ("log_loss", 1))
-    name, unit = names[what]
-    found: dict[tuple[Key, int], dict[str, float]] = {}
-    for line in map(json.loads, (RESULTS / "situations.jsonl").read_text().splitlines()):
-        if line["method"] in ("default", "all neighbors") and "error" not in line:
-            found.setdefault((_key(line), line["trial"]), {})[line["method"]] = unit * line[name]
-    by_trial: dict[int, list[float]] = {}
-    for (key, trial), both in found.items():
-        if key[0][0] in situations and len(both) == 2:
-            by_trial.setdefault(trial, []).append(both["default"] - both["all neighbors"])
-    return [mean(by_trial[trial]) for trial in sorted(by_trial)]

@@ -18,16 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from default_accuracy import PARTS, load  # sets the number of threads, before numpy
+from default_accuracy import load  # sets the number of threads, before numpy
 from joblib import Parallel, delayed
 
 from hotview import MultiViewClassifier
 from hotview._files import atomic_write
 from hotview.datasets import split_rows
 from hotview.evaluation import PerViewLabelPropagation, expected_calibration_error
+from paper.models import PLAIN
 
 OUT = Path(__file__).parent.parent / "results" / "default" / "unlabeled_view.jsonl"
 TRIALS = 20
+#: the network alone, trained through the linked rows
+NETWORK: dict[str, Any] = {"coupling": "none", **PLAIN}
 #: dataset, views with labels, view without, numbers of linked rows
 CASES = (
     ("handwritten", ("pix",), "fac", (20, 40, 100)),
@@ -91,7 +94,7 @@ def run(name: str, having: tuple[str, ...], B: str, n: int, trial: int, data: An
     found["covered"] = float(np.isin(truth, told).mean())
     simple = _propagated(views[B], linked, case.second, told, test[B], B)
     found["label propagation"] = round(float((simple == truth).mean()), 6)
-    for method, options in {"plain network": PARTS["plain network"], "default": {}}.items():
+    for method, options in {"plain network": NETWORK, "default": {}}.items():
         model = MultiViewClassifier(random_state=trial, device="cpu", verbose=False, **options).fit(
             **case.arguments()
         )
