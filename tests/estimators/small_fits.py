@@ -1,8 +1,11 @@
 """What most fits of these tests have in common."""
 
+from functools import cache
+
 import pytest
 
 from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview.datasets import make_views
 
 #: A network that is trained in a moment
 SMALL = {
@@ -20,3 +23,19 @@ BOTH = pytest.mark.parametrize("kind", KINDS)
 # Networks this small do collapse; test_diagnostics.py tests the warnings about it.
 may_collapse = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 not_comparable = pytest.mark.filterwarnings("ignore:Rows of different views may not:UserWarning")
+DATA = make_views(30, n_views=3, n_columns=[5, 6, 4], labeled=1.0, random_state=0)
+VIEWS, Y = DATA.linked, DATA.linked_target
+
+
+def small(kind=MultiViewEncoder, **parameters):
+    return kind(**{**UNCOUPLED, "batch_size": 16, **parameters})
+
+
+def fit(model, views=VIEWS, y=Y):
+    return model.fit(views, y)  # an encoder does not use y
+
+
+@cache
+def fitted(kind=MultiViewEncoder, **parameters):
+    """A fit that is read and not changed."""
+    return fit(small(kind, **parameters))

@@ -16,26 +16,7 @@ from sklearn.base import clone
 from torch import nn
 
 from hotview import MultiViewClassifier, MultiViewEncoder
-from hotview.datasets import make_views
-from tests.estimators.small_fits import BOTH, UNCOUPLED, not_comparable
-
-SETTINGS = {**UNCOUPLED, "batch_size": 16}
-DATA = make_views(30, n_views=3, n_columns=[5, 6, 4], labeled=1.0, random_state=0)
-VIEWS, Y = DATA.linked, DATA.linked_target
-
-
-def small(kind=MultiViewEncoder, **parameters):
-    return kind(**{**SETTINGS, **parameters})
-
-
-def fit(model, views=VIEWS, y=Y):
-    return model.fit(views, y)  # an encoder does not use y
-
-
-@cache
-def fitted(kind=MultiViewEncoder, **parameters):
-    """A fit that is read and not changed."""
-    return fit(small(kind, **parameters))
+from tests.estimators.small_fits import BOTH, VIEWS, fit, fitted, not_comparable, small
 
 
 def same_features(found, expected, **tolerance):

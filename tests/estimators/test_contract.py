@@ -4,7 +4,6 @@ import copy
 import inspect
 import pickle
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from threading import Barrier
 
 import numpy as np
@@ -18,27 +17,8 @@ from torch import nn
 
 import hotview as hv
 from hotview import MultiViewClassifier, MultiViewEncoder
-from hotview.datasets import make_views
 from hotview.losses.coupling_specs import as_coupling
-from tests.estimators.small_fits import BOTH, SMALL, may_collapse
-
-SETTINGS = {**SMALL, "batch_size": 16}
-DATA = make_views(30, n_views=3, n_columns=[5, 6, 4], labeled=1.0, random_state=0)
-VIEWS, Y = DATA.linked, DATA.linked_target
-
-
-def small(kind, **parameters):
-    return kind(**{**SETTINGS, "coupling": "none", **parameters})
-
-
-def fit(model, views=VIEWS, y=Y):
-    return model.fit(views, y)  # an encoder does not use y
-
-
-@cache
-def fitted(kind, **parameters):
-    """A fit that is read and not changed."""
-    return fit(small(kind, **parameters))
+from tests.estimators.small_fits import BOTH, VIEWS, Y, fit, fitted, may_collapse, small
 
 
 def bits(model):

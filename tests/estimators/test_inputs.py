@@ -84,17 +84,6 @@ def test_labels_of_complete_rows_train_the_joint_head_and_others_their_view():
     assert [rows.tolist() for rows in data.view_labeled] == [[], [2, 3]]
 
 
-def test_rows_that_hold_nothing_are_refused():
-    tables = make_view_tables({"a": table(1, 2, None, 3), "b": table(4, 5, None, None)})
-    message = "at least one view, but 1 are NaN throughout all of them, the first being row 2"
-    for labels in (None, labels_of([0, 1, 2, 0])):
-        with pytest.raises(ValueError, match=message):
-            gather(tables, labels)
-    tables = make_view_tables({"a": table(1, None, None), "b": table(3, 4, 5)})
-    with pytest.raises(ValueError, match="'a' to have at least 2 rows with values, but it has 1"):
-        scan_views(tables, **how(tables), device=CPU)
-
-
 def test_without_linked_rows_every_view_learns_from_its_own_labels():
     data = make_views(60, n_views=3, labeled=0.5, random_state=0)
     model = hv.MultiViewClassifier(max_epochs=10, n_estimators=1, hidden=(8,), random_state=0)

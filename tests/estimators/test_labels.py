@@ -257,30 +257,11 @@ def test_texts_of_missing_labels_are_gaps():
     assert read_labels("y", y, 6, -1).values.tolist() == y
 
 
-def test_every_way_in_which_missing_labels_become_text():
-    missing = ["x", None, np.nan, "y"]
-    made = [
-        np.array(missing, dtype=str),
-        np.array(missing, dtype=object).astype(str),
-        pd.Series(missing).astype(str),
-        pd.Series(missing).fillna(""),
-        pd.Series([*map(pd.Timestamp, ["2020", None, None, "2021"])]).astype(str),
-    ]
-    for y in made:
-        assert read_labels("y", y, 4, -1).known.tolist() == [True, False, False, True]
-
-
 @pytest.mark.parametrize("text", sorted({mark.strip() for mark in MISSING} - {"none"}))
 def test_cells_that_mean_missing_in_files_do_so_in_labels(text):
     found = read_labels("y", ["x", text, "y"], 3, -1)
     assert (found.values.tolist(), found.text_gaps) == (["x", "y"], {text: 1})
     assert read_labels("y", ["x", text, "y"], 3, None).values.tolist() == ["x", text, "y"]
-
-
-def test_a_frame_is_not_one_dimensional():
-    for frame in (pd.DataFrame, pl.DataFrame, pa.table):
-        with pytest.raises(ValueError, match=r"Expected y to be 1-D.* frame\['name'\]"):
-            read_labels("y", frame({"state": ["x", None, "y"]}), 3, -1)
 
 
 def test_gaps_are_counted_by_argument():

@@ -3,15 +3,12 @@ from math import inf
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import hotview as hv
 from hotview import MultiViewClassifier
 from hotview.estimators.parameters import (
     check_parameters,
-    encoders_of,
     hidden_of,
-    impute_of,
     pick_device,
     pick_processes,
 )
@@ -28,10 +25,8 @@ DEFAULTS = MultiViewClassifier().get_params()
         {"encoder_dim": np.int64(3), "learning_rate": np.float32(0.1), "head_weight": 0.0},
         {"coupling": hv.LSCCASpec(weight=0), "view_regularizer": hv.ManifoldSpec()},
         {"coupling": hv.HOTPairwiseSpec(cost_decay=0), "view_regularizer": "diffusion"},
-        {"preprocessing": {"a": "pca"}, "impute": {"a": "mean+indicator", "b": None}},
         {"verbose": True, "impute": "mean", "precision": "tf32"},
         {"verbose": 1, "impute": "median+indicator", "precision": "bfloat16"},
-        {"verbose": "auto", "steps_per_epoch": 1, "max_epochs": np.int64(3)},
         {"callbacks": (), "max_epochs": None, "devices": "auto"},
         {"callbacks": [print], "pseudo_labels": np.bool_(False), "fusion": "average"},
     ),
@@ -93,7 +88,7 @@ def coupled(**settings):
         ({"devices": "all"}, ValueError, "devices"),
         ({"device": "warp"}, ValueError, "device.*'warp'.*Use device='cpu'"),
         ({"hidden": {"a": (8,)}}, ValueError, r"lacks \['b'\]"),
-        ({"impute": {"labs": "mean"}}, ValueError, r"impute to name views.*also names \['labs'\]"),
+        ({"impute": {"aa": "mean"}}, ValueError, r"also names \['aa'\]\. Did you mean 'a'"),
     ),
     ids=str,
 )
@@ -160,37 +155,6 @@ def test_hidden_layers(hidden, expected):
 def test_hidden_layers_that_cannot_be(hidden, message):
     with pytest.raises(ValueError, match=message):
         hidden_of(hidden, NAMES)
-
-
-# imputation
-
-
-def test_imputation_by_view():
-    assert impute_of(None, NAMES) == {"a": None, "b": None, "c": None}
-    assert impute_of("mean", NAMES) == {"a": "mean", "b": "mean", "c": "mean"}
-    given = {"b": "median", "c": None}
-    assert impute_of(given, NAMES) == {"a": None, "b": "median", "c": None}
-    assert given == {"b": "median", "c": None}
-    with pytest.raises(ValueError, match=r"\['lab'\]\. Did you mean 'labs'"):
-        impute_of({"lab": "mean"}, ["blood", "labs"])
-
-
-# encoders
-
-
-def test_encoders_are_copies_in_the_order_of_the_views():
-    first, second = nn.Linear(2, 3), nn.Linear(4, 5)
-    found = encoders_of({"c": second, "a": first}, NAMES)
-    assert found[1] is None
-    assert found[0] is not first
-    assert found[2] is not second
-    assert [found[0].in_features, found[2].in_features] == [2, 4]
-    torch.testing.assert_close(found[0].weight, first.weight)
-    assert encoders_of(None, NAMES) == [None, None, None]
-    assert encoders_of({}, NAMES) == [None, None, None]
-    found = encoders_of([first, first, None], NAMES)
-    assert found[0] is not found[1]  # one module for two views becomes two
-    assert found[2] is None
 
 
 # specifications

@@ -182,16 +182,6 @@ def test_features_of_absent_views_are_nan():
     assert np.isnan(model.transform(nothing)).all()
 
 
-def test_couplings_of_aligned_rows_use_the_complete_ones_and_need_some():
-    A, B, y = make_blocks()
-    X = np.hstack([A, B])
-    with pytest.warns(UserWarning, match="30 linked rows lack a view"):
-        model = stacked(coupling="lscca").fit(X, y)
-    assert model.transform(X).shape == (60, 8)
-    with pytest.raises(ValueError, match=r"aligned rows for coupling='lscca'.*0 have all"):
-        stacked(coupling="lscca").fit(X[30:], y[30:])
-
-
 def test_pipeline():
     X, y = make_stacked()
     model = make_pipeline(StandardScaler(), stacked(MultiViewEncoder), LogisticRegression())
@@ -276,18 +266,13 @@ def test_columns_by_name():
 def test_frames_out():
     frame, y = make_frame()
     model = stacked(MultiViewEncoder).fit(frame, y)
-    assert not hasattr(model, "classes_")
     Z = model.transform(frame)
     names = [f"{view}_{j}" for view in ("first", "second") for j in range(4)]
     assert model.get_feature_names_out().tolist() == names
-    found = model.set_output(transform="pandas").transform(frame)
-    assert found.columns.tolist() == names
-    assert found.index.equals(frame.index)
-    np.testing.assert_array_equal(found.to_numpy(), Z)
     with config_context(transform_output="polars"):
-        fresh = stacked(MultiViewEncoder).fit_transform(frame, y)
-    assert fresh.columns == names
-    np.testing.assert_array_equal(fresh.to_numpy(), Z)
+        found = stacked(MultiViewEncoder).fit_transform(frame, y)
+    assert found.columns == names
+    np.testing.assert_array_equal(found.to_numpy(), Z)
 
 
 @pytest.mark.parametrize(
