@@ -56,20 +56,14 @@ def test_the_settings_are_those_that_the_paper_states():
     assert SETTINGS["coupling__n_references"] == 3
     assert (SETTINGS["coupling__reduction"], SETTINGS["coupling__cost_decay"]) == ("sum", 0.0)
     assert SETTINGS["initialization"] == "random"
-
-
-@pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
-def test_the_settings_are_parameters_of_both_estimators(kind):
-    names = {"coupling": "hot-reference", "view_regularizer": "autoencoder"}
-    model = kind(**constructor_parameters({**names, **SETTINGS}))
-    assert {name: model.get_params()[name] for name in SETTINGS} == dict(SETTINGS)
-
-
-def test_what_makes_a_plain_network_is_what_the_paper_trains_as_long():
     assert set(PLAIN) <= set(inspect.signature(MultiViewClassifier).parameters)
-    shared = set(PLAIN) & set(SETTINGS)
+    shared = set(PLAIN) & set(SETTINGS)  # a plain network is trained as long
     assert shared == {"max_epochs", "batch_size", "learning_rate"}
     assert all(PLAIN[name] == SETTINGS[name] for name in shared)
+    names = {"coupling": "hot-reference", "view_regularizer": "autoencoder"}
+    for kind in (MultiViewEncoder, MultiViewClassifier):
+        given = kind(**constructor_parameters({**names, **SETTINGS})).get_params()
+        assert {name: given[name] for name in SETTINGS} == dict(SETTINGS)
 
 
 def test_the_models_are_the_eleven_rows_of_the_tables():
@@ -201,18 +195,13 @@ def test_robust_settings_are_the_estimators_own(task, kind):
     expected = kind("none", "none", **own, **plain).get_params()
     given = model.get_params()
     assert all(given[name] == expected[name] for name in expected if name not in VARIED)
-
-
-@pytest.mark.parametrize(("settings", "without"), (("paper", None), ("robust", "pix")))
-def test_there_are_three_references_however_many_views(settings, without):
-    model = make_estimator(cell("unsupervised", "HOT (11) + AE", settings, without=without), 0)
-    assert model.coupling.n_references == 3
-
-
-def test_our_default_is_as_it_is():
-    given = make_estimator(cell("semi-supervised", DEFAULT, "robust"), 0).get_params()
-    expected = MultiViewClassifier().get_params()
-    assert all(given[name] == expected[name] for name in expected if name not in VARIED)
+    if task == "semi-supervised":
+        given = make_estimator(cell(task, DEFAULT, "robust"), 0).get_params()
+        expected = MultiViewClassifier().get_params()
+        assert all(given[name] == expected[name] for name in expected if name not in VARIED)
+    for how, without in (("paper", None), ("robust", "pix")):  # however many views there are
+        model = make_estimator(cell(task, "HOT (11) + AE", how, without=without), 0)
+        assert model.coupling.n_references == 3
 
 
 def test_overrides_come_last():
@@ -227,8 +216,8 @@ def test_overrides_come_last():
 def test_unaligned_rows_stay_shuffled(data):
     given = fit_arguments(cell("unsupervised", "SW (8)"), data)
     assert given["paired"] is False
-    np.testing.assert_array_equal(given["Xs"]["pix"][:60], data.linked["pix"])
-    np.testing.assert_array_equal(given["Xs"]["pix"][60:], data.unaligned["pix"])
+    expected = np.concatenate([data.linked["pix"], data.unaligned["pix"]])
+    np.testing.assert_array_equal(given["Xs"]["pix"], expected)
     given = fit_arguments(cell("semi-supervised", "SW (8)"), data)
     assert given["Xs"] is data.linked
     assert given["y"] is data.target
@@ -247,6 +236,9 @@ def test_methods_of_individuals_get_the_rest_aligned_and_without_labels(data, me
     np.testing.assert_array_equal(y[:60], data.target)
     assert len(y) == 1200
     assert set(y[60:]) == {-1}
+
+
+SCORES = ["test", "validation", "standardized", "unpenalized", "labels_20", "all_labels"]
 
 
 class Scaled:
@@ -275,28 +267,17 @@ def regression(data, n, standardized, C=1.0):
 
 
 def test_features_are_scored_as_they_are_and_standardized(data):
-    scores = score_encoder(Scaled(1.0), data)
-    assert list(scores) == [
-        "test",
-        "validation",
-        "standardized",
-        "unpenalized",
-        "labels_20",
-        "all_labels",
-    ]
+    scores, small = score_encoder(Scaled(1.0), data), score_encoder(Scaled(1e-4), data)
+    assert list(scores) == SCORES
     assert scores["test"] == regression(data, 60, standardized=False)
     assert scores["standardized"] == regression(data, 60, standardized=True)
     assert scores["unpenalized"] == regression(data, 60, standardized=True, C=1e4)
     assert scores["labels_20"] == regression(data, 240, standardized=True)
     assert scores["all_labels"] == regression(data, 1200, standardized=True)
     assert scores["all_labels"] > scores["standardized"] > 0.5
-
-
-def test_only_standardized_scores_do_not_feel_the_scale(data):
-    large, small = (score_encoder(Scaled(scale), data) for scale in (1.0, 1e-4))
-    assert small["standardized"] == large["standardized"]
-    assert small["all_labels"] == large["all_labels"]
-    assert small["test"] < large["test"]
+    for kind in ("standardized", "all_labels"):  # which do not feel the scale
+        assert small[kind] == scores[kind]
+    assert small["test"] < scores["test"]
 
 
 def test_a_classifier_has_its_own_score_and_that_of_its_features(data):
@@ -347,13 +328,31 @@ def test_a_record_says_all(records):
         json.dumps(record, allow_nan=False)
 
 
-def test_a_record_sums_the_history_up(records):
+def test_history_and_scores_of_both_tasks(records):
     history = records[0]["history"]
     assert history["epochs"] == 2
     assert set(history["first"]) == set(history["last"])
     assert {"loss", "transport", "orthogonality"} <= set(history["last"])
     assert history["first"]["loss"] != history["last"]["loss"]
     assert list(history["effective_ranks"]) == ["pix", "fou", "fac", "zer", "kar", "mor"]
+    assert list(records[0]["scores"]) == SCORES
+    (record,) = run_cell(SEMI, [0])
+    assert list(record["scores"]) == ["test", "validation", "linear"]
+    assert all(0.1 < score <= 1 for score in record["scores"].values())
+    assert np.shape(record["W"]) == (6, 6)
+
+
+def test_without_a_coupling_there_is_no_plan_and_controls_train_nothing():
+    plain = Cell("handwritten", "unsupervised", "no coupling", "robust", overrides=FEW)
+    (record,) = run_cell(plain, [0])
+    assert "W" not in record
+    assert record["scores"]["all_labels"] > 0.9  # principal components, untrained
+    control = Cell("handwritten", "unsupervised", "logistic regression", "-", without="pix")
+    (record,) = run_cell(control, [2], device="cuda")  # controls never ask for a GPU
+    assert record["device"].endswith("cores")
+    assert list(record["scores"]) == ["test", "validation"]
+    assert "parameters" not in record
+    assert "pix" in record["dataset"]["views"]  # what the data have, not what was used
 
 
 def test_a_trial_is_what_a_user_would_run(records):
@@ -370,37 +369,6 @@ def test_a_trial_is_what_a_user_would_run(records):
     assert records[1]["history"]["last"]["loss"] == pytest.approx(
         encoder.history_[-1]["loss"], rel=1e-4
     )
-
-
-def test_scores_of_both_tasks(records):
-    assert list(records[0]["scores"]) == [
-        "test",
-        "validation",
-        "standardized",
-        "unpenalized",
-        "labels_20",
-        "all_labels",
-    ]
-    (record,) = run_cell(SEMI, [0])
-    assert list(record["scores"]) == ["test", "validation", "linear"]
-    assert all(0.1 < score <= 1 for score in record["scores"].values())
-    assert np.shape(record["W"]) == (6, 6)
-
-
-def test_without_a_coupling_there_is_no_plan():
-    cell = Cell("handwritten", "unsupervised", "no coupling", "robust", overrides=FEW)
-    (record,) = run_cell(cell, [0])
-    assert "W" not in record
-    assert record["scores"]["all_labels"] > 0.9  # principal components, untrained
-
-
-def test_a_control_trains_nothing_and_knows_no_task():
-    cell = Cell("handwritten", "unsupervised", "logistic regression", "-", without="pix")
-    (record,) = run_cell(cell, [2], device="cuda")  # controls never ask for a GPU
-    assert record["device"].endswith("cores")
-    assert list(record["scores"]) == ["test", "validation"]
-    assert "parameters" not in record
-    assert "pix" in record["dataset"]["views"]  # what the data have, not what was used
 
 
 def test_warnings_are_counted_by_their_first_words():
