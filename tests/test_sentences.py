@@ -105,19 +105,6 @@ def test_verdicts_follow_the_intervals(evidence):
     assert "of 3 intervals, 1 lie above 0, 2 below, 0 hold 0" in both
 
 
-def test_a_sentence_turns_where_its_results_do(sentences, evidence, monkeypatch):
-    before = sentences.make("dgcca-difference")[0]
-    assert "a difference that remains to be explained" in before
-    scores = evidence.paper_scores
-
-    def near_the_paper(*where, **own):
-        return {kind: [0.66] * 20 for kind in scores(*where, **own)}
-
-    monkeypatch.setattr(evidence, "paper_scores", near_the_paper)
-    after = sentences.make("dgcca-difference")[0]
-    assert after == "DGCCA has 66.0 where the paper reports 66.2 ± 5.2."
-
-
 def test_it_is_said_of_every_table_of_scores_what_chose_what():
     said = (ROOT / "docs" / "readings.md").read_text().split("## What chose what")[1]
     for page in PAGES:

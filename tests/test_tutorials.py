@@ -74,13 +74,6 @@ def test_a_cell_shows_what_it_prints_its_last_value_and_its_figures():
     assert silent == []
 
 
-def test_other_words_and_other_numbers_are_noticed():
-    check_same("AUC 0.91, n = 200", "AUC 0.90,  n = 190")
-    for other in ("AUC 0.60, n = 200", "AUC 0.91, m = 200", "AUC 0.91, n = 200 more"):
-        with pytest.raises(AssertionError):
-            check_same("AUC 0.91, n = 200", other)
-
-
 def test_tutorials_are_pages_of_the_site():
     navigation = (ROOT / "mkdocs.yml").read_text()
     for path in NOTEBOOKS:
