@@ -12,7 +12,6 @@ import torch
 from hotview.losses import LSCCA, HOTPairwise, HOTReference, Planner, SWPairwise, SWReference
 from hotview.ot import draw_directions, sliced_cost
 
-REDUCTIONS = ("mean", "sum")
 D, M, N = 3, 7, 12
 FOUR = ((12, 12, 12, 12), (12, 8, 5, 20))
 
@@ -392,14 +391,8 @@ def test_evaluation_uses_the_average_and_does_not_change_it(make):
     fresh = make().eval()
     fresh(Zs, generator=seeded(4))
     assert fresh.mean_cost is None
-
-
-def test_other_views_begin_another_average():
-    coupling = pairwise()
-    coupling(latents(), generator=seeded(4))
-    Zs = latents((12,) * 4, seed=1)
-    coupling(Zs, generator=seeded(4))
-    torch.testing.assert_close(coupling.mean_cost, cost(coupling, Zs, seeded(4)))
+    coupling.train()(Zs[:4], generator=seeded(4))  # other views begin another average
+    torch.testing.assert_close(coupling.mean_cost, cost(coupling, Zs[:4], seeded(4)))
 
 
 @pytest.mark.parametrize("make", (pairwise, reference))

@@ -19,6 +19,7 @@ from hotview.ot.sinkhorn_iterations import (
     _measure,
     _meet_rows,
     _newton_step,
+    _scaling_block,
     initial_potentials,
     iterate,
     plan_from_potentials,
@@ -421,6 +422,19 @@ def test_a_replayed_graph_solves_for_new_costs():
 def problem(spread=3.0):
     L = spread * np.random.default_rng(0).random((5, 4))
     return LogProblem(np, L, np.full((5, 1), 1 / 5), np.full((4, 1), 1 / 4), symmetric=False)
+
+
+def test_scaling_and_log_domain_iterations_agree():
+    p = problem()
+    start = np.zeros_like(p.a), np.zeros_like(p.b)
+    *fast, fast_error, made = _scaling_block(p, *start, 7, 0.0)
+    slow = start
+    for _ in range(7):
+        slow = _log_step(p, slow[1])
+    for x, y in zip(fast, slow, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
+    assert made == 7
+    assert fast_error >= _measure(p, *slow)[2]  # that of one step before
 
 
 def test_the_slope_of_the_dual_is_what_columns_lack():

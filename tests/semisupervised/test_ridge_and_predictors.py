@@ -86,32 +86,22 @@ def scores(Xs, ridge):
 
 
 @pytest.mark.parametrize(
-    ("n", "columns", "noise", "prior"),
+    ("n", "columns", "noise", "prior", "soft"),
     (
-        (30, (4, 2), 1.0, EQUAL),
-        (30, (4, 2), 5.0, [0.05, 0.7, 0.25]),
-        (12, (20, 5), 1.0, [0.05, 0.7, 0.25]),
-        (12, (20, 5), 5.0, EQUAL),
+        *((30, (4, 2), 1.0, EQUAL, False), (30, (4, 2), 5.0, [0.05, 0.7, 0.25], True)),
+        *((12, (20, 5), 1.0, [0.05, 0.7, 0.25], False), (12, (20, 5), 5.0, EQUAL, True)),
     ),
     ids=("long", "long and noisy", "wide", "wide and noisy"),
 )
-def test_it_is_what_leaving_out_every_row_finds(n, columns, noise, prior):
+def test_it_is_what_leaving_out_every_row_finds(n, columns, noise, prior, soft):
     Xs, y = make_views(n, columns, noise)
-    found = scores(Xs, fit_ridge(Xs, one_hot(y), np.array(prior)))
-    expected = slow_ridge(Xs, one_hot(y), np.array(prior))
+    target, row_weight = soften(y) if soft else (one_hot(y), None)
+    before = [x.copy() for x in (*Xs, target)]
+    found = scores(Xs, fit_ridge(Xs, target, np.array(prior), row_weight))
+    expected = slow_ridge(Xs, target, np.array(prior), row_weight)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("columns", ((4, 2), (30, 8)), ids=("long", "wide"))
-def test_class_probabilities_and_weights_of_rows(columns):
-    Xs, y = make_views(25, columns)
-    target, row_weight = soften(y)
-    before = [x.copy() for x in (*Xs, target, row_weight)]
-    found = scores(Xs, fit_ridge(Xs, target, EQUAL, row_weight))
-    expected = slow_ridge(Xs, target, EQUAL, row_weight)
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
-    for X, old in zip((*Xs, target, row_weight), before, strict=True):
-        np.testing.assert_array_equal(X, old)  # nothing is changed
+    for x, old in zip((*Xs, target), before, strict=True):
+        np.testing.assert_array_equal(x, old)  # nothing is changed
 
 
 def fix(monkeypatch, penalty):
@@ -190,29 +180,27 @@ def test_a_class_that_no_row_has_is_not_predicted():
 # rows that lack views
 
 
-def test_an_absent_view_is_a_row_of_zeros():
-    Xs, y = make_views()
-    found = fit_ridge(Xs, one_hot(y), EQUAL)
-    rows = [torch.from_numpy(X) for X in Xs]
-    alone = found.predict({0: rows[0]})
-    torch.testing.assert_close(alone, found.predict({0: rows[0], 1: torch.zeros_like(rows[1])}))
-    turned = found.predict({1: rows[1], 0: rows[0]})
-    torch.testing.assert_close(turned, found.predict({0: rows[0], 1: rows[1]}))
-
-
 # predictions
 
 
-def test_predictions_are_softmax_scores_with_a_lower_bound():
-    Xs, y = make_views()
+def test_predictions_are_softmax_scores_with_a_lower_bound_of_the_views_that_are_there():
+    Xs, y = make_views(columns=(4, 2, 3))
     found = fit_ridge(Xs, one_hot(y), np.array([0.2, 0.5, 0.3]))
-    p = found.predict({s: torch.from_numpy(X) for s, X in enumerate(Xs)})
+    rows = as_rows(Xs)
+    p = found.predict(rows)
     assert p.dtype == torch.float64
     np.testing.assert_allclose(p, np.log(softmax(scores(Xs, found), axis=1) + FLOOR), rtol=1e-12)
-    far = found.predict({s: 1e12 * torch.from_numpy(X).float() for s, X in enumerate(Xs)})
+    torch.testing.assert_close(found.predict({s: rows[s] for s in (2, 0, 1)}), p)
+    far = found.predict({s: 1e12 * X.float() for s, X in rows.items()})
     assert far.isfinite().all()
     assert far.min() >= np.log(FLOOR) - 1e-12
     assert far.max() <= np.log(1 + FLOOR) + 1e-12
+    without = found.predict_without(rows)
+    for s, X in rows.items():  # an absent view is a row of zeros
+        others = found.predict({**rows, s: torch.zeros_like(X)})
+        torch.testing.assert_close(without[:, s], others, rtol=1e-12, atol=1e-12)
+        some = found.predict({t: Y for t, Y in rows.items() if t != s})
+        torch.testing.assert_close(some, others, rtol=1e-12, atol=1e-12)
 
 
 def test_many_rows_are_thinned_evenly():
@@ -224,16 +212,6 @@ def test_many_rows_are_thinned_evenly():
     assert set(np.diff(thinned)) <= {4, 5, 6}
     np.testing.assert_array_equal(thin_rows(rows[:20_000]), rows[:20_000])
     assert len(thin_rows(rows[:0])) == 0
-
-
-def test_without_a_view_the_others_are_summed():
-    Xs, y = make_views(columns=(4, 2, 3))
-    ridge = fit_ridge(Xs, one_hot(y), EQUAL)
-    rows = {s: torch.from_numpy(X) for s, X in enumerate(Xs)}
-    found = ridge.predict_without(rows)
-    for s in rows:
-        others = {t: X for t, X in rows.items() if t != s}
-        torch.testing.assert_close(found[:, s], ridge.predict(others), rtol=1e-12, atol=1e-12)
 
 
 # predictors of new rows by neighbors and ridge regressions

@@ -59,14 +59,6 @@ def test_chosen_rows_keep_their_order_also_when_they_are_as_many_as_there_are(or
     assert rows.take(np.arange(5))[:, 0].tolist() == order
 
 
-@pytest.mark.parametrize("size", (4, 15, 100))
-def test_consecutive_parts_are_all_rows_in_order(size):
-    rows = make()
-    parts = [rows.part(start, start + size) for start in range(0, 15, size)]
-    assert torch.equal(torch.cat(parts), rows.take(np.arange(15)))
-    assert all(len(part) == size for part in parts[:-1])
-
-
 @pytest.mark.parametrize("often", (False, True))
 @pytest.mark.parametrize("present", (None, [np.array([4, 0, 2])]))
 def test_a_part_is_what_its_numbers_take(present, often):
