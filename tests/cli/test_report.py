@@ -1,10 +1,6 @@
 import json
 
-import numpy as np
 import pytest
-
-import hotview as hv
-from hotview.datasets import make_views
 
 
 def test_a_model_alone_makes_a_page(hotview, model, tmp_path):
@@ -42,26 +38,6 @@ def test_the_page_has_the_metrics_of_evaluate(hotview, model, study, new_files, 
     assert f"{100 * point['sensitivity']:.1f} {interval}" in text
     assert f"{point['cost']:.3f} <small>(" in text
     assert f"{100 * facts['majority']:.1f}" in text
-
-
-def test_training_rows_are_noted(hotview, model, files, tmp_path):
-    page = tmp_path / "r.html"
-    more = ("--labels", files[3], "--no-umap", "--no-baselines")
-    assert hotview("report", model, *files[:2], *more, "-o", page).code == 0
-    assert "trained on" in page.read_text()
-
-
-def test_an_encoder_has_a_page_too(hotview, tmp_path):
-    views = make_views([40, 50], n_views=2, random_state=0).views
-    encoder = hv.MultiViewEncoder(max_epochs=1, hidden=(4,), random_state=0).fit(views)
-    encoder.save(tmp_path / "m.hotview")
-    for name, X in views.items():
-        np.save(tmp_path / f"{name}.npy", X)
-    specs = [tmp_path / f"{name}.npy" for name in views]
-    result = hotview(
-        "report", tmp_path / "m.hotview", *specs, "-o", tmp_path / "r.html", "--no-umap"
-    )
-    assert result.code == 0, result.err
 
 
 @pytest.mark.parametrize(

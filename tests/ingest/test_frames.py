@@ -11,14 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.preprocessing import OneHotEncoder
 
-from hotview._validation import EncodedView, check_tables
+from hotview._validation import EncodedView
 from hotview.datasets.files import Options
 from hotview.ingest.columns import Column, ViewColumns, choose_columns, encode_table
 from hotview.ingest.frames import (
-    columns_of,
     encode_known_views,
     encode_views,
-    encoded_shapes,
 )
 from hotview.ingest.tables import open_table
 
@@ -351,17 +349,6 @@ def test_free_text_is_refused_with_what_to_do_in_python(make, drop, categorical)
         encode(make({"x": words}))
 
 
-def test_the_remedies_work():
-    frame = PEOPLE.assign(x=[f"name {i}" for i in range(6)])
-    assert encode(frame.drop(columns=["x"]))[0].shape == (6, 5)
-    assert encode(frame.set_index("x"))[0].shape == (6, 5)
-    assert encode(frame.astype({"x": "category"}))[0].shape == (6, 11)
-    polars = pl.from_pandas(frame)
-    assert encode(polars.drop(["x"]))[0].shape == (6, 5)
-    assert encode(polars.cast({"x": pl.Categorical}))[0].shape == (6, 11)
-    assert encode(polars.to_arrow().drop_columns(["x"]))[0].shape == (6, 5)
-
-
 def test_numbers_and_dates_as_people_write_them_are_read_as_in_files():
     frame = pd.DataFrame(
         {
@@ -415,17 +402,3 @@ def test_an_index_that_pandas_saved_is_refused():
 
 
 # columns of validated tables
-
-
-def test_columns_of_tables():
-    views = {"a": encode(PEOPLE)[0], "b": PEOPLE[["age"]], "c": np.eye(2)}
-    columns = {name: columns_of(table) for name, table in check_tables(views).items()}
-    assert columns == {
-        "a": COLUMNS,
-        "b": ViewColumns((Column("age"),), 1),
-        "c": ViewColumns(None, 2),
-    }
-    shapes = encoded_shapes(columns)
-    assert shapes["a"] == (5, ("sex = F", "sex = M", "age", "ward = a", "ward = b"))
-    assert shapes["b"] == (1, ("age",))
-    assert shapes["c"] == (2, None)

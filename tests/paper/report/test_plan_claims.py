@@ -92,21 +92,13 @@ def set_plans(summary, plans_of):
             entry["Ws"] = [np.asarray(W).tolist() for W in plans_of(entry["cell"])]
 
 
-def test_rules_each_way():
-    assert [
-        DENSER.decide(Difference(0, *ends, 20)) for ends in ((0.1, 0.3), (-0.2, 0.04), (0, 0.2))
-    ] == [
-        True,
-        False,
-        None,
-    ]
-    assert [
-        STABLE.decide(Difference(0, *ends, 20)) for ends in ((0.6, 0.9), (0.0, 0.4), (0.4, 0.9))
-    ] == [
-        True,
-        False,
-        None,
-    ]
+@pytest.mark.parametrize(
+    ("rule", "yes", "no", "unknown"),
+    ((DENSER, (0.1, 0.3), (-0.2, 0.04), (0, 0.2)), (STABLE, (0.6, 0.9), (0.0, 0.4), (0.4, 0.9))),
+)
+def test_rules_each_way(rule, yes, no, unknown):
+    found = [rule.decide(Difference(0, *ends, 20)) for ends in (yes, no, unknown)]
+    assert found == [True, False, None]
 
 
 def test_welch_is_scipys():
