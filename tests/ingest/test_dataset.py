@@ -134,31 +134,21 @@ def test_ids_of_a_matrix_come_from_a_table(folder):
 
 
 @pytest.mark.parametrize(
-    ("files", "message"),
+    ("labels", "more", "message"),
     (
-        (
-            DatasetFiles(BOTH, "labels.csv", id_column="id"),
-            "Pass label_column",
-        ),
-        (DatasetFiles(BOTH, "labels.csv", "y"), "Pass id_column"),
-        (DatasetFiles(BOTH, ids={"scan": "labels.csv"}), "ids needs id_column"),
-        (DatasetFiles(BOTH, id_column="id", drop=["x"]), "No table has a column 'x'.*drop"),
-        (DatasetFiles(BOTH, id_column="id", categorical=["irn"]), "Did you mean 'iron'"),
-        (
-            DatasetFiles(BOTH, id_column="id", ids={"brain": "labels.csv"}),
-            "No view is called 'brain'",
-        ),
-        (DatasetFiles(BOTH, label_column="z", id_column="id"), "No view has a column 'z'"),
+        (("labels.csv", None, "id"), {}, "Pass label_column"),
+        (("labels.csv", "y"), {}, "Pass id_column"),
+        ((None, "z", "id"), {}, "No view has a column 'z'"),
+        ((), {"ids": {"scan": "labels.csv"}}, "ids needs id_column"),
+        ((None, None, "id"), {"ids": {"brain": "labels.csv"}}, "No view is called 'brain'"),
+        ((None, None, "id"), {"drop": ["x"]}, "No table has a column 'x'.*drop"),
+        ((None, None, "id"), {"categorical": ["irn"]}, "Did you mean 'iron'"),
     ),
 )
-def test_inconsistent_settings_raise(folder, files, message):
-    with pytest.raises(ValueError, match=message):
-        read_dataset(files)
-
-
-def test_files_are_not_changed(folder):
+def test_inconsistent_settings_raise(folder, labels, more, message):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    read_dataset(DatasetFiles((*BOTH, "genes.npy"), "labels.csv", "y", "id"))
+    with pytest.raises(ValueError, match=message):
+        read_dataset(DatasetFiles(BOTH, *labels, **more))
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 

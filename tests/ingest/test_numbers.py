@@ -41,11 +41,7 @@ WRITTEN = {
     "currency behind": (["1.050,00 €", "€5"], NumberFormat(",", ".", "€"), [1050, 5]),
     "unit behind a space": (["5 mg/dL", "6.5 mg/dL"], NumberFormat(unit="mg/dL"), [5, 6.5]),
     "unit without a space": (["5mg", "6.5mg"], NumberFormat(unit="mg"), [5, 6.5]),
-    "unit of several words": (
-        ["5 per field", "6 per field"],
-        NumberFormat(unit="per field"),
-        [5, 6],
-    ),
+    "unit of two words": (["5 per cell", "6 per cell"], NumberFormat(unit="per cell"), [5, 6]),
     "degrees": (["36.6°C", "37 °C"], NumberFormat(unit="°C"), [36.6, 37]),
     "two characters for micro": (["5 µg", "6 μg"], NumberFormat(unit="µg"), [5, 6]),
     "power of ten": (["5.2 10^9/L", "6 10^9/L"], NumberFormat(unit="10^9/L"), [5.2, 6]),
