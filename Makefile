@@ -6,19 +6,23 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SETUP := pyproject.toml constraints.txt src/hotview/__init__.py
 
-.PHONY: demo test test-lowest test-federated test-distributed golden golden-update fuzz mutants lint format bench bench-gpu bench-check bench-tables paper docs docs-serve wheel clean
+.PHONY: demo test test-all test-lowest test-federated test-distributed golden golden-update fuzz mutants lint format bench bench-gpu bench-check bench-tables paper docs docs-serve wheel clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/hotview demo --force
 
-# As many processes as cores, each with one thread: together they are twice as fast on two cores.
-test: $(VENV)/.test-ready lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+# Lint, types and the fast tests, in as many processes as cores: five minutes on two.
+test: $(VENV)/.test-ready
+	$(BIN)/python -m tests $(ARGS)
+
+# Also what takes long: real processes, browsers, notebooks, a federation, the golden record, fuzz.
+test-all: $(VENV)/.test-ready
+	$(BIN)/python -m tests --all $(ARGS)
 
 # The lowest version of every dependency that pyproject.toml allows, on the lowest Python.
 test-lowest: .venv-lowest/.ready
 	PATH="$(CURDIR)/.venv-lowest/bin:$$PATH" OMP_NUM_THREADS=1 \
-	    .venv-lowest/bin/python -m pytest --numprocesses auto --dist loadfile
+	    .venv-lowest/bin/python -m pytest --numprocesses auto --dist worksteal
 
 # Flower itself: a SuperLink and three SuperNodes on loopback, with TLS and keys; some ten minutes.
 test-federated: $(VENV)/.test-ready

@@ -1,10 +1,17 @@
-"""Modules that pytest leaves alone, and what every test begins with."""
+"""Modules that pytest leaves alone, what every test begins with, and what test files may use."""
 
+import multiprocessing.process
+import sys
+from collections import Counter
+from functools import wraps
 from importlib.util import find_spec
 
 import pytest
 import torch
 from hypothesis import settings
+
+from hotview.estimators.fit import EnsembleFit
+from tests.test_budget import exceeded
 
 collect_ignore = []
 if not find_spec("triton"):
@@ -12,8 +19,69 @@ if not find_spec("triton"):
 settings.register_profile("untimed", deadline=None)  # a machine may be busy
 settings.load_profile("untimed")
 
+#: models fitted, processes started and browser pages opened, by test file
+USED = Counter()
+_WORKERS = "used in all workers"
+_file = ""
+
 
 @pytest.fixture(autouse=True)
 def seeded_modules():
     """Modules that a test makes have the same weights whenever and wherever it runs."""
     torch.manual_seed(0)
+
+
+def _counting(what, function):
+    @wraps(function)
+    def counted(*args, **kwargs):
+        USED[_file, what] += 1
+        return function(*args, **kwargs)
+
+    return counted
+
+
+def _count_processes(event, args):
+    if event == "subprocess.Popen":
+        USED[_file, "processes"] += 1
+
+
+def pytest_configure(config):
+    """Count from now on."""
+    sys.addaudithook(_count_processes)
+    process = multiprocessing.process.BaseProcess
+    process.start = _counting("processes", process.start)
+    EnsembleFit.__init__ = _counting("fits", EnsembleFit.__init__)
+    if find_spec("playwright"):
+        from playwright.sync_api import Browser, BrowserContext
+
+        for opener in (Browser, BrowserContext):
+            opener.new_page = _counting("pages", opener.new_page)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Note which file uses what is used now."""
+    global _file
+    _file = item.location[0].replace("\\", "/")
+    return (yield)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Add what a worker used."""
+    for *key, n in getattr(node, "workeroutput", {}).get(_WORKERS, ()):
+        USED[tuple(key)] += n
+
+
+def pytest_sessionfinish(session):
+    """Fail where a file used more than it may, and tell the main process what this one used."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput[_WORKERS] = [[*key, n] for key, n in USED.items()]
+    elif exceeded(USED) and not session.exitstatus:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say who used more than allowed."""
+    for line in exceeded(USED):
+        terminalreporter.write_line(line, red=True)

@@ -1,0 +1,50 @@
+"""What the tests may use: models fitted, processes, browser pages and lines, not seconds.
+
+The numbers are at the top. To raise one is a commit of its own, which says what it buys. What a
+test file uses is counted by ``conftest.py`` while it runs, and the run fails where it is too much.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+#: lines of Python in tests/
+LINES = 40_000
+#: what a test file may use, if it is not named below
+USUAL = {"fits": 20, "processes": 3, "pages": 0}
+#: what others may use
+MORE = {}
+
+ROOT = Path(__file__).parent.parent
+
+
+def exceeded(used):
+    """Sentences on files that used more than they may, by what they used."""
+    found = []
+    for (file, what), n in sorted(used.items()):
+        limit = MORE.get(file, {}).get(what, USUAL[what])
+        if n > limit:
+            found.append(
+                f"{file}: {n} {what}, of at most {limit}. Share them among tests (a fixture of "
+                "the module), or raise the limit in tests/test_budget.py and say what it buys."
+            )
+    return found
+
+
+def test_the_tests_have_few_lines():
+    lines = {
+        path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
+        for path in (ROOT / "tests").rglob("*.py")
+    }
+    longest = sorted(lines, key=lines.get)[-3:]
+    assert sum(lines.values()) <= LINES, f"The longest are {', '.join(longest)}."
+
+
+def test_files_with_limits_of_their_own_are_there_and_need_them():
+    for file, limits in MORE.items():
+        assert (ROOT / file).is_file(), file
+        assert all(limit > USUAL[what] for what, limit in limits.items()), file
+
+
+def test_a_file_that_uses_too_much_is_named():
+    (message,) = exceeded(Counter({("tests/a.py", "fits"): 21, ("tests/a.py", "processes"): 3}))
+    assert message.startswith("tests/a.py: 21 fits, of at most 20.")
