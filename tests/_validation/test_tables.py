@@ -158,7 +158,6 @@ def test_absent_views_are_left_out_and_the_order_is_that_of_fit(views):
         ([None, None, None], ValueError, "all are absent"),
         (X, TypeError, r"single ndarray\. Pass one view of several .* \{'clinical': X\}"),
         (np.zeros((3, 3, 2)), TypeError, r"single ndarray\. Turn a stack of views into list\(X\)"),
-        ("abc", TypeError, "single str"),
         (None, TypeError, "single NoneType"),
         ({"genetic": X[:, :1]}, ValueError, "'genetic' to have 2 columns, as at fit, .* has 1"),
         ([None, None, X], ValueError, "'imaging' to have 1 columns, as at fit, but it has 2"),
@@ -282,7 +281,6 @@ def test_every_kind_of_table_becomes_the_same_array(view):
         ),
         (pd.DataFrame(X), TypeError, "single DataFrame"),
         (None, TypeError, "single NoneType"),
-        ("abc", TypeError, "single str"),
         ((view for view in [X]), TypeError, "single generator"),
         ([], ValueError, "at least one view"),
         ({}, ValueError, "at least one view"),
@@ -294,7 +292,6 @@ def test_every_kind_of_table_becomes_the_same_array(view):
         ({"age": X[:0]}, ValueError, r"'age' to have at least one row.*\(0, 2\)"),
         ({"age": X[:, :0]}, ValueError, r"'age' to have at least one column.*\(3, 0\)"),
         ({"age": X.astype(object)}, TypeError, "'age' to hold real numbers.*object"),
-        ({"age": X.astype(str)}, TypeError, "'age' to hold real numbers.*<U"),
         (
             {"age": X + 1j},
             TypeError,

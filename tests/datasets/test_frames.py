@@ -81,16 +81,12 @@ def test_numbers_and_texts_that_are_the_same_stop(number, text):
         hv.from_frames({"labs": LABS, "scan": scan}, {"c": 0, number: 1}, match_ids=["zeros"])
 
 
-def test_a_column_of_labels_is_there_once():
-    labs = LABS.set_axis(["state", "state"], axis=1)
-    with pytest.raises(ValueError, match="one column 'state' in a frame, but 'labs' has several"):
-        hv.from_frames({"labs": labs, "scan": SCAN}, "state")
-
-
 def test_one_frame_needs_labels():
+    before = LABS.copy()
     with pytest.raises(ValueError, match=r"at least 2 frames, or labels, but got 'labs' alone"):
         hv.from_frames({"labs": LABS})
     assert hv.from_frames({"labs": LABS}, {"a": 0}).y.to_dict() == {"a": 0}
+    pd.testing.assert_frame_equal(LABS, before)
 
 
 def test_an_index_of_several_levels_matches_one_of_the_same():
@@ -102,13 +98,6 @@ def test_an_index_of_several_levels_matches_one_of_the_same():
         hv.from_frames({"labs": labs, "scan": SCAN})
     with pytest.raises(ValueError, match=r"no id matches.*df\.droplevel\(1\)"):
         hv.from_frames({"labs": labs, "scan": scan}, {"c": "ill"})
-
-
-def test_frames_are_not_changed():
-    before = LABS.copy(), SCAN.copy()
-    hv.from_frames({"labs": LABS, "scan": SCAN}, {"a": 0})
-    pd.testing.assert_frame_equal(LABS, before[0])
-    pd.testing.assert_frame_equal(SCAN, before[1])
 
 
 def test_labels_may_be_a_column_which_is_then_no_feature():
@@ -132,34 +121,34 @@ def test_ids_in_another_spelling_stop_or_are_matched():
     assert linked["scan"]["size"].tolist() == [7]
 
 
-def test_row_numbers_are_no_persons():
-    with pytest.raises(ValueError, match="all have pandas' default index"):
-        hv.from_frames({"a": LABS.reset_index(), "b": SCAN.reset_index()})
+BOTH = {"labs": LABS, "scan": SCAN}
+STATES = LABS.set_axis(["state", "state"], axis=1)
+NUMBERED = {name: frame.reset_index() for name, frame in BOTH.items()}
 
 
-def test_labels_of_nobody_are_refused():
-    labels = pd.Series({"C": 1})
-    with pytest.raises(ValueError, match="1 more ids would match if capital letters"):
-        hv.from_frames({"labs": LABS, "scan": SCAN}, labels)
-    with pytest.raises(ValueError, match=r"no id matches.*labels: 7.*types do not match"):
-        hv.from_frames({"labs": LABS, "scan": SCAN}, {7: 1})
-    with pytest.raises(TypeError, match=r"Expected labels by person.*but got a DataFrame"):
-        hv.from_frames({"labs": LABS, "scan": SCAN}, labels.to_frame())
-    with pytest.raises(TypeError, match="Expected frames by the name of their view"):
-        hv.from_frames([LABS, SCAN])
+@pytest.mark.parametrize(
+    ("frames", "labels", "error", "message"),
+    (
+        (BOTH, pd.Series({"C": 1}), ValueError, "1 more ids would match if capital letters"),
+        (BOTH, {7: 1}, ValueError, "no id matches.*labels: 7.*types do not match"),
+        (BOTH, pd.DataFrame({"C": [1]}), TypeError, "Expected labels by person.*a DataFrame"),
+        (BOTH, ["ill", "well"], TypeError, "Expected labels by person.*but got a list"),
+        ([LABS, SCAN], None, TypeError, "Expected frames by the name of their view"),
+        (BOTH | {"scan": np.zeros((2, 2))}, None, TypeError, "by person, but it is a ndarray"),
+        (BOTH | {"scan": SCAN.set_axis([1, 2])}, None, ValueError,
+         r"no person is in two.*labs: 'a', scan: 1.*astype\(str\)"),
+        (BOTH | {"labs": LABS.set_axis(["a", "a", "c"])}, None, ValueError,
+         "Expected every id once in view 'labs'"),
+        (BOTH | {"labs": STATES}, "state", ValueError,
+         "one column 'state' in a frame, but 'labs' has several"),
+        (NUMBERED, None, ValueError, "all have pandas' default index"),
+    ),
+)  # fmt: skip
+def test_what_links_nobody_is_refused(frames, labels, error, message):
+    with pytest.raises(error, match=message):
+        hv.from_frames(frames, labels)
     with pytest.raises(TypeError, match="match_ids to be a list"):
-        hv.from_frames({"labs": LABS, "scan": SCAN}, match_ids="zeros")
-
-
-def test_frames_without_common_persons_are_refused():
-    with pytest.raises(ValueError, match=r"no person is in two.*labs: 'a', scan: 1.*astype\(str\)"):
-        hv.from_frames({"labs": LABS, "scan": SCAN.set_axis([1, 2])})
-    with pytest.raises(TypeError, match="indexed by person, but it is a ndarray"):
-        hv.from_frames({"labs": LABS, "scan": np.zeros((2, 2))})
-    with pytest.raises(TypeError, match=r"Expected labels by person.*but got a list"):
-        hv.from_frames({"labs": LABS, "scan": SCAN}, ["ill", "well"])
-    with pytest.raises(ValueError, match="Expected every id once in view 'labs'"):
-        hv.from_frames({"labs": LABS.set_axis(["a", "a", "c"]), "scan": SCAN})
+        hv.from_frames(BOTH, match_ids="zeros")
 
 
 def test_a_classifier_takes_what_comes_out():

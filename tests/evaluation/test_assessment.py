@@ -1,5 +1,4 @@
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from sklearn.metrics import (
 )
 
 from hotview.evaluation import assess, expected_calibration_error
-from hotview.evaluation.assessment import class_counts
 from hotview.evaluation.metrics import wilson_interval
 
 
@@ -250,16 +248,13 @@ def test_one_of_many_classes_can_be_the_positive_one():
         assess(y, P, range(3), cost=2)
 
 
-def test_an_unknown_class_counts_as_an_error():
+def test_an_unknown_class_counts_as_an_error_and_one_that_does_not_occur_not_at_all():
     found = assess(["a", "z"], [[0.9, 0.1], [0.2, 0.8]], ["a", "b"])
     assert found.accuracy.value == 0.5
     assert found.balanced_accuracy.value == 0.5
     assert found.classes == ["a", "b", "z"]
     assert found.confusion == [[1, 0, 0], [0, 0, 0], [0, 1, 0]]
     assert found.log_loss is None
-
-
-def test_classes_that_do_not_occur_do_not_count():
     found = assess(["a", "a"], [[0.9, 0.1], [0.8, 0.2]], ["a", "b"])
     assert found.balanced_accuracy.value == found.macro_f1.value == 1.0
     assert found.by_class[1].recall is None
@@ -296,10 +291,3 @@ def test_what_does_not_fit_is_refused(change, message):
     arguments = {"y": [0, 1], "probabilities": [[0.5, 0.5]] * 2, "classes": [0, 1]}
     with pytest.raises(ValueError, match=message):
         assess(**arguments | change)
-
-
-def test_training_counts_may_not_be_recorded():
-    model = SimpleNamespace(trained_on_={"classes": [["a", 3], ["b", 9]]})
-    assert class_counts(model) == [3, 9]
-    assert class_counts(SimpleNamespace(trained_on_={})) is None
-    assert class_counts(object()) is None

@@ -109,12 +109,16 @@ def test_label_propagation_multiplies_the_views_that_a_row_has(train, test):
 
 
 @pytest.mark.parametrize("Baseline", ALL)
-def test_nobody_linked(Baseline, train, test):
+def test_nobody_linked_and_a_class_with_labels_in_one_view_only(Baseline, train, test):
     others, other_y = draw(60, 3)
-    unaligned, labels = {"a": train[0]["a"], "b": others["b"]}, {"a": train[1], "b": other_y}
-    fitted = Baseline().fit(None, None, unaligned=unaligned, unaligned_y=labels)
-    assert fitted.score(*test) > 0.9
-    assert fitted.score({"b": test[0]["b"]}, test[1]) > 0.9
+    kept = other_y != 0
+    for rows in (slice(None), kept):
+        unaligned = {"a": train[0]["a"], "b": others["b"][rows]}
+        labels = {"a": train[1], "b": other_y[rows]}
+        fitted = Baseline().fit(None, None, unaligned=unaligned, unaligned_y=labels)
+        assert fitted.score({"a": test[0]["a"]}, test[1]) > 0.9
+        known = slice(None) if rows is not kept else test[1] != 0
+        assert fitted.score({"b": test[0]["b"][known]}, test[1][known]) > 0.9
 
 
 @pytest.mark.parametrize("Baseline", ALL)
@@ -146,33 +150,18 @@ def test_labels_of_one_view_are_carried_to_the_other_by_linked_rows(Baseline, tr
 def test_without_labels_and_links_a_view_predicts_the_shares(Baseline, train, test):
     Xs, y = train
     some = np.where((y == 0) | (np.arange(60) < 30), y, -1)
-    known = some >= 0
     labels = [int(c) if c >= 0 else None for c in some]
     fitted = Baseline().fit(None, None, unaligned=Xs, unaligned_y={"a": labels})
-    shares = np.bincount(some[known]) / known.sum()
+    shares = np.bincount(some[some >= 0]) / (some >= 0).sum()
     np.testing.assert_allclose(fitted.predict_proba({"b": test[0]["b"]}), [shares] * 80)
     assert set(fitted.predict({"b": test[0]["b"]})) == {0}
     assert fitted.score({"a": test[0]["a"]}, test[1]) > 0.9
-
-
-@pytest.mark.parametrize("Baseline", ALL)
-def test_labels_of_one_class_per_view_predict_the_shares(Baseline, train):
-    Xs, y = draw(40, 0, classes=2)
+    Xs, y = draw(40, 0, classes=2)  # each view with labels of one class
     views = {"a": Xs["a"][y == 0], "b": Xs["b"][y == 1][:10]}
-    labels = {"a": np.zeros(20), "b": np.ones(10)}
-    fitted = Baseline().fit(None, None, unaligned=views, unaligned_y=labels)
+    fitted = Baseline().fit(
+        None, None, unaligned=views, unaligned_y={"a": np.zeros(20), "b": np.ones(10)}
+    )
     np.testing.assert_allclose(fitted.predict_proba(Xs), [[2 / 3, 1 / 3]] * 40)
-
-
-@pytest.mark.parametrize("Baseline", ALL)
-def test_a_class_with_labels_in_one_view_only(Baseline, train, test):
-    Xs, y = train
-    kept = y != 0
-    unaligned = {"a": Xs["a"], "b": Xs["b"][kept]}
-    fitted = Baseline().fit(None, None, unaligned=unaligned, unaligned_y={"a": y, "b": y[kept]})
-    assert fitted.score({"a": test[0]["a"]}, test[1]) > 0.9
-    others = test[1] != 0
-    assert fitted.score({"b": test[0]["b"][others]}, test[1][others]) > 0.9
 
 
 @pytest.mark.parametrize("Baseline", ALL)

@@ -8,9 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, check_cv
+from sklearn.model_selection import StratifiedKFold, check_cv
 
-from hotview import MultiViewClassifier, StackedViews
 from hotview._validation import EncodedView
 from hotview.ingest.columns import Column, ViewColumns
 from hotview.model_selection import RowKFold, take_rows
@@ -188,23 +187,6 @@ def test_it_is_one_of_scikit_learns_splitters():
     assert check_cv(splitter) is splitter
     assert splitter.get_n_splits(X, None, None) == 3
     assert "n_splits=3" in repr(splitter)
-
-
-@pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
-def test_stacked_views_are_searched_with_rows_without_a_label_in_training():
-    rng = np.random.default_rng(0)
-    y = np.arange(60) % 2
-    table = rng.normal(size=(60, 4)) + 4.0 * y[:, None]
-    hidden = np.where(np.arange(60) < 20, y, -1)
-    model = StackedViews(
-        MultiViewClassifier(
-            hidden=(8,), encoder_dim=4, max_epochs=20, random_state=0, device="cpu"
-        ),
-        [slice(0, 2), slice(2, 4)],
-    )
-    grid = {"estimator__learning_rate": [0.03]}
-    search = GridSearchCV(model, grid, cv=RowKFold(2, random_state=0)).fit(table, hidden)
-    assert search.best_score_ > 0.8
 
 
 def test_numbering_and_back():

@@ -94,10 +94,12 @@ def test_long_lines_and_line_ends_in_cells_are_read_at_the_first_attempt(path, a
     assert len(attempts) == 2
 
 
-def test_a_cell_of_megabytes_in_a_column_that_is_dropped(path):
+def test_cells_of_megabytes_and_text_behind_many_blocks(path):
     sequence = "ACGT" * 400_000
     got = read(path, f"a,dna\n1,{sequence}\n2,{sequence}\n", drop=["dna"])
     np.testing.assert_array_equal(got, [[1], [2]])
+    with pytest.raises(ValueError, match=r"column 'b' .*'x' in row 300001 below"):
+        read(path, "a,b\n" + "1,2\n" * 300_000 + "1,x\n1,2\n")
 
 
 PEOPLE = ["id,age,state", *(f"p{i},{30 + i},{'ill' if i % 2 else 'well'}" for i in range(1, 41))]
@@ -268,11 +270,6 @@ REFUSED = [
 def test_what_is_refused(path, text, options, message):
     with pytest.raises(ValueError, match=rf"(?s)lab\.csv.*{message}"):
         read(path, text, **options)
-
-
-def test_the_row_of_a_text_cell_is_counted_through_all_blocks(path):
-    with pytest.raises(ValueError, match=r"column 'b' .*'x' in row 300001 below"):
-        read(path, "a,b\n" + "1,2\n" * 300_000 + "1,x\n1,2\n")
 
 
 def test_a_compressed_file_cut_short_is_named(tmp_path):

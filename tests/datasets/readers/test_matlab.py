@@ -142,15 +142,6 @@ def test_a_matrix_keeps_the_type_of_its_matlab_class(path, write):
         assert_same(value, values[name])
 
 
-@pytest.mark.parametrize("name", ("testmatrix", "testsparse"))
-def test_doubles_that_matlab_packed_into_bytes_are_doubles(name):
-    path = SCIPY_FILES / f"{name}_6.1_SOL2.mat"
-    if not path.exists():
-        pytest.skip("scipy is installed without its test files")
-    assert scipy.io.loadmat(path)[name].dtype == np.uint8
-    assert read_mat(path)[name].dtype == np.float64
-
-
 @BOTH
 def test_a_cell_array_is_a_list_down_the_columns(path, write):
     write(path, X=cells([[A, B], [2 * A, SPARSE], [3 * A, INTEGERS]]))

@@ -135,7 +135,7 @@ def test_frames_with_text():
     sex = np.where(random.random(60) < 0.1, "F", np.where(y > 0, "F", "M"))
     people = pd.DataFrame({"sex": sex, "age": random.normal(size=60)})
     views = {"people": people, "scan": random.normal(size=(60, 3))}
-    model = hotview.MultiViewClassifier(max_epochs=1, n_estimators=1, random_state=0)
+    model = hotview.MultiViewClassifier("none", max_epochs=1, n_estimators=1, random_state=0)
     training = {"Xs": views, "y": y}
     model.fit(**training)
     other = {**views, "people": people[["age", "sex"]]}

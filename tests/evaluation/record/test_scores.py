@@ -36,7 +36,7 @@ def test_accuracies_are_those_of_predict(classifier, test, scores):
         assert score.drop.value == pytest.approx(scores.accuracy.value - score.without.value)
 
 
-def test_metrics_are_those_of_assess(classifier, test, scores):
+def test_metrics_and_bins_are_those_of_assess(classifier, test, scores):
     X, y = test
     counts = [n for _, n in classifier.trained_on_["classes"]]
     P = classifier.predict_proba(X)
@@ -45,11 +45,7 @@ def test_metrics_are_those_of_assess(classifier, test, scores):
     grouped = score_rows(predict(classifier, X, y), no_progress, groups=groups, positive=y[0])
     assert grouped.metrics.resampled == "groups"
     assert grouped.metrics.binary.positive == y[0]
-
-
-def test_bins_are_those_of_the_calibration_error(classifier, test, scores):
-    P = classifier.predict_proba(test[0])
-    truth = expected_calibration_error(P, test[1], classifier.classes_, 10)  # as many as are drawn
+    truth = expected_calibration_error(P, y, classifier.classes_, 10)  # as many as are drawn
     gaps = [b.accuracy.n * abs(b.accuracy.value - b.confidence) for b in scores.bins]
     assert sum(gaps) / 80 == pytest.approx(truth)
     assert sum(b.accuracy.n for b in scores.bins) == 80
@@ -65,11 +61,18 @@ def test_numbers_of_views(scores):
     assert last.mean == scores.accuracy.value
 
 
-def test_many_subsets_are_sampled(monkeypatch, classifier, test):
+def test_many_subsets_are_sampled_and_unknown_classes_are_mistakes(monkeypatch, classifier, test):
     monkeypatch.setattr(scores_module, "_SUBSETS", 3)
-    found = score_rows(predict(classifier, *test), no_progress).subsets
-    assert [(n.n_subsets, n.n_possible) for n in found] == [(3, 4), (3, 6), (3, 4), (1, 1)]
-    assert found == score_rows(predict(classifier, *test), no_progress).subsets
+    X, y = test
+    predictions = predict(classifier, X, y)
+    predictions.truth[:10] = len(classifier.classes_)
+    scores = score_rows(predictions, no_progress)
+    subsets = scores.subsets
+    assert [(n.n_subsets, n.n_possible) for n in subsets] == [(3, 4), (3, 6), (3, 4), (1, 1)]
+    assert subsets == score_rows(predictions, no_progress).subsets
+    assert scores.true_classes[-1] == "any other class"
+    assert sum(scores.confusion[-1]) == 10
+    assert scores.accuracy.value == (classifier.predict(X)[10:] == y[10:]).sum() / 80
 
 
 def test_rows_that_lack_views(classifier, test):
@@ -80,24 +83,12 @@ def test_rows_that_lack_views(classifier, test):
     for name in rest:
         holes[name][30:50] = np.nan
     present = {name: ~np.isnan(view).all(1) for name, view in holes.items()}
-    found = {
-        s.view: s for s in score_rows(predict(classifier, holes, y, present), no_progress).views
-    }
+    scores = score_rows(predict(classifier, holes, y, present), no_progress)
+    found = {score.view: score for score in scores.views}
     assert (found[first].n_present, found[first].alone.n, found[first].drop.n) == (50, 50, 30)
     assert (found[rest[0]].alone.n, found[rest[0]].drop.n) == (60, 60)
     truth = classifier.predict({name: X[name][50:] for name in rest})
     assert found[first].without.value == accuracy_score(y[50:], truth)
-
-
-def test_classes_that_were_never_seen_are_mistakes(classifier, test):
-    X, y = test
-    predictions = predict(classifier, X, y)
-    predictions.truth[:10] = len(classifier.classes_)
-    found = score_rows(predictions, no_progress)
-    assert found.true_classes[-1] == "any other class"
-    assert sum(found.confusion[-1]) == 10
-    right = classifier.predict(X)[10:] == y[10:]
-    assert found.accuracy.value == right.sum() / 80
 
 
 def test_sparse_views_are_indexed_by_rows(classifier, test):
