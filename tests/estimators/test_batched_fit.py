@@ -184,7 +184,6 @@ class OwnCoupling(hv.HOTReferenceSpec):
         ({"coupling": "none"}, False),
         ({"learning_rate": 0.5}, False),
         ({"coupling": hv.HOTReferenceSpec(reg=0.5)}, False),
-        ({"coupling": hv.HOTReferenceSpec(n_projections=7)}, False),
         ({"coupling": hv.HOTReferenceSpec(orthogonality_weight=float("inf"))}, False),
         ({"coupling": OwnCoupling()}, False),
         ({"view_regularizer": "none"}, False),

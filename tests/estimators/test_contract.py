@@ -17,7 +17,6 @@ from torch import nn
 
 import hotview as hv
 from hotview import MultiViewClassifier, MultiViewEncoder
-from hotview.losses.coupling_specs import as_coupling
 from tests.estimators.small_fits import BOTH, VIEWS, Y, fit, fitted, may_collapse, small
 
 
@@ -102,28 +101,6 @@ def test_nothing_is_encoded_or_predicted_before_fit(kind):
     for call in calls:
         with pytest.raises(NotFittedError, match=f"This {kind.__name__} instance is not fitted"):
             call()
-
-
-@pytest.mark.parametrize(
-    ("kind", "coupling"),
-    (
-        (MultiViewEncoder, "hot-reference"),
-        (MultiViewClassifier, "hot-pairwise"),
-        (MultiViewEncoder, "sw-reference"),
-    ),
-)
-def test_plans_references_and_groups_of_views(kind, coupling):
-    views = {**VIEWS, "fourth": VIEWS["view_0"][:, ::-1].copy()}
-    spec = as_coupling(coupling)
-    if coupling == "hot-reference":
-        spec.set_params(n_references=2)
-    model = fit(small(kind, coupling=spec), views)
-    n_columns = {"hot-reference": 2, "sw-reference": 1}.get(coupling, 4)
-    assert model.plan_.W.shape == model.plan_.C.shape == (4, n_columns)
-    np.testing.assert_allclose(model.plan_.W.sum(1), 0.25, rtol=1e-5)
-    assert model.plan_.null.C.shape == (19, 4, 4)
-    expected = None if coupling == "hot-pairwise" else (n_columns, 15, 3)
-    assert getattr(model.references_, "shape", None) == expected
 
 
 # seeds
