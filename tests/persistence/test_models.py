@@ -148,7 +148,8 @@ def test_classes_keep_their_kind_and_columns_their_names(tmp_path, labels):
 def test_an_encoder_its_settings_and_its_container_survive(tmp_path):
     coupling = hv.HOTReferenceSpec(np.float64(0.5), n_projections=np.int64(6))
     model = hv.MultiViewEncoder(coupling, hv.ManifoldSpec(0.2), **SMALL).fit(DATA.views)
-    loaded = hv.load(model.set_output(transform="pandas").save(tmp_path / "m.hotview"))
+    path = model.set_output(transform="pandas").save(tmp_path / "m.hotview")
+    loaded = hv.load(path, device="cpu")
     for name, Z in model.transform(DATA.views, space="common").items():
         pd.testing.assert_frame_equal(loaded.transform(DATA.views, space="common")[name], Z)
     np.testing.assert_array_equal(loaded.references_, model.references_)
@@ -201,7 +202,7 @@ def test_specifications_of_the_users_own_must_be_passed_again(tmp_path, saved):
     ):
         hv.load(path, coupling=OwnSpec())
     own = {"coupling": OwnSpec(0.2), "view_regularizer": OwnDecodingSpec(0.1)}
-    loaded = hv.load(path, **own)
+    loaded = hv.load(path, device="cpu", **own)
     assert {name: getattr(loaded, name) for name in own} == own
     for name, Z in model.transform(DATA.views).items():
         np.testing.assert_array_equal(loaded.transform(DATA.views)[name], Z)
@@ -267,7 +268,7 @@ def test_encoders_of_the_users_own_must_be_passed_again(tmp_path):
 
     model = classifier(encoders=own(), hidden=(np.int64(8),))
     path = save_model(model, tmp_path / "m.hotview")
-    assert_same_predictions(load_model(path, encoders=own()), model)
+    assert_same_predictions(load_model(path, device="cpu", encoders=own()), model)
     with pytest.raises(ValueError, match=r"views \['view_0', 'view_2'\].*given for \[\]"):
         load_model(path)
     with pytest.raises(ValueError, match=r"parts do not fit.*pass the same modules"):
