@@ -72,12 +72,15 @@ def test_what_each_coupling_needs(name):
     assert shapes == ([] if K is None else [(K, N, D)])
 
 
-@pytest.mark.parametrize("name", (*UNALIGNED, *ALIGNED))
-@pytest.mark.parametrize("sizes", ((N,) * 5, (N, 7, 9, 30, 1)))
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    (
+        *((name, (N,) * 5) for name in (*UNALIGNED, *ALIGNED)),
+        *((name, (N, 7, 9, 30, 1)) for name in UNALIGNED),
+    ),
+)
 def test_shuffling_the_rows_of_a_view_changes_aligned_couplings_alone(name, sizes):
     (common,), noise = latents((N,)), latents(sizes, seed=1)
-    if name in ALIGNED and sizes[1] != N:
-        return
     Zs = [common + 0.2 * Z for Z in noise] if name in ALIGNED else noise
     expected = value(make(name), Zs)
     for s in range(5):

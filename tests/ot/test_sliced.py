@@ -303,7 +303,7 @@ def test_problems_solved_together_are_as_if_alone(sizes, p, reduction, n_referen
     ]
     torch.testing.assert_close(together, torch.stack(alone))
     if Gs is None and p != 3:
-        mass = [torch.rand(3, sizes[0], generator=torch.Generator().manual_seed(0)), None, None]
+        mass = [torch.rand(3, sizes[0]).to(device), None, None]
         weighted = sliced_cost(Zs, directions=theta, weights=mass, **options)
         mass[0] = mass[0][1]
         one = sliced_cost([Z[1] for Z in Zs], directions=theta[1], weights=mass, **options)

@@ -164,38 +164,30 @@ def test_distances_between_reduced_rows_are_those_between_standardized_rows():
     assert Y.var(axis=0).mean() == pytest.approx(1, rel=1e-3)
 
 
-def test_the_description_says_how_missing_cells_are_imputed():
+def test_what_is_done_is_said_in_words():
     scaler = ColumnScaler(np.zeros(3), np.ones(3), None, "counts")
     assert scaler.description == "square roots of the shares of counts in their row"
     scaler = ColumnScaler(np.zeros(3), np.ones(3), np.zeros(3), impute="median")
     assert scaler.description == "standardized; missing cells replaced by the median"
-    marking = ColumnScaler(
-        np.zeros(1002),
-        np.ones(1002),
-        np.zeros(1000),
-        impute="mean+indicator",
-        indicators=np.array([4, 7]),
-        components=np.eye(1002, 5, dtype=np.float32),
+    marks = {"impute": "mean+indicator", "indicators": np.array([4, 7])}
+    weights = np.ones((1002, 5), dtype=np.float32)
+    scaler = ColumnScaler(
+        np.zeros(1002), np.ones(1002), np.zeros(1000), components=weights, **marks
     )
-    assert marking.description == (
+    assert scaler.description == (
         "standardized; missing cells replaced by the mean and marked in 2 more columns; 1,002 "
         "columns reduced to 5 components"
     )
-    assert (marking.n_columns, marking.n_indicators, marking.n_outputs) == (1000, 2, 5)
-    # A missing cell that is stored in parts is marked once.
+    assert (scaler.n_columns, scaler.n_indicators, scaler.n_outputs) == (1000, 2, 5)
+
+
+def test_a_missing_cell_that_is_stored_in_parts_is_marked_once():
     cells = ([np.nan, 1.0, 2.0, 3.0], [0, 0, 1, 1], [0, 2, 3, 4])
-    parts, last = sparse.csr_array(cells, shape=(3, 2)), np.eye(3, dtype=np.float32)
-    marking = ColumnScaler(
-        np.zeros(3),
-        np.ones(3),
-        np.array([5.0, 6.0]),
-        "standardize",
-        last,
-        "mean+indicator",
-        np.array([0]),
-    )
+    parts, eye = sparse.csr_array(cells, shape=(3, 2)), np.eye(3, dtype=np.float32)
+    marks = {"impute": "mean+indicator", "indicators": np.array([0])}
+    scaler = ColumnScaler(np.zeros(3), np.ones(3), np.array([5.0, 6.0]), components=eye, **marks)
     for table in (parts, parts.toarray()):
-        np.testing.assert_array_equal(marking.transform(table), [[5, 0, 1], [0, 2, 0], [0, 3, 0]])
+        np.testing.assert_array_equal(scaler.transform(table), [[5, 0, 1], [0, 2, 0], [0, 3, 0]])
     assert parts.nnz == 4
 
 

@@ -1,18 +1,27 @@
 import copy
+import math
+import pickle
 import signal
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
 
-from hotview.losses import (
-    NoCoupling,
-)
+from hotview.losses import NoCoupling, Terms
+from hotview.losses.objective import Evaluation
 from hotview.training.batches import TrainingRows
 from hotview.training.loop import Schedule, train
 from hotview.training.pca import effective_rank
-from hotview.training.trainer import SingleTrainer, Training, make_optimizer, train_step
+from hotview.training.trainer import (
+    History,
+    RunningMeans,
+    SingleTrainer,
+    Training,
+    make_optimizer,
+    train_step,
+)
 from tests.training.small_training import (
     NAMES,
     make_data,
@@ -83,7 +92,12 @@ def test_without_a_term_or_a_parameter_to_train_there_is_no_step():
     network.encoders[1].requires_grad_(False)
     before, modes = weights_of(network.encoders[1]), []
     network.encoders[0].register_forward_hook(lambda *_: modes.append(network.training))
-    run(2, network=network, score=lambda: float(network.eval() is None))  # in evaluation mode
+
+    def score():
+        network.eval()  # which the next epoch must not be in
+        return 0.5
+
+    run(2, network=network, score=score)
     assert modes == [True] * 4
     assert same(before, weights_of(network.encoders[1]))
     for nothing in ([nn.ReLU(), NoCoupling()], [nn.Linear(2, 2).requires_grad_(False)]):
@@ -130,24 +144,6 @@ def test_steps_are_known_in_advance_without_patience_callbacks_and_checkpoints()
     assert Schedule(3).is_fixed
     for options in ({"patience": 2}, {"callbacks": (print,)}, {"checkpoint_every": 2}):
         assert not Schedule(3, **options).is_fixed
-
-
-def test_a_callback_sees_every_epoch_and_can_stop():
-    seen = []
-
-    def stop_at_the_third(epoch):
-        seen.append((epoch.number, epoch.row["loss"], epoch.network))
-        epoch.row["loss"] = -1.0  # its own copy
-        epoch.stop = epoch.number == 3
-
-    others = []  # which are called all the same
-    training, network, _ = run(
-        10, callbacks=[stop_at_the_third, lambda epoch: others.append(epoch.number)]
-    )
-    assert [number for number, *_ in seen] == others == [1, 2, 3]
-    assert [loss for _, loss, _ in seen] == training.history["loss"]
-    assert all(given is network for *_, given in seen)
-    assert not training.interrupted
 
 
 SCORES = [0.1, 0.5, 0.4, 0.5, 0.3, 0.9, 0.2, 0.1]
@@ -215,3 +211,62 @@ def test_a_single_row_under_batch_norm_is_explained():
     sampler = make_sampler(batch_size=1, couples=False)
     with pytest.raises(ValueError, match=r"at least 2 rows of a view.*Raise batch_size"):
         run(1, network=network, sampler=sampler)
+
+
+# what was recorded
+
+
+def test_sums_are_means_over_steps_of_every_member():
+    sums = RunningMeans()
+    for step in (1.0, 3.0):
+        parts = {"a": torch.tensor([step, 2 * step]), "b": torch.tensor(step)}
+        sums.add(Evaluation(Terms(parts), []))
+    assert sums.means(2) == [{"loss": 4.0, "a": 2.0, "b": 2.0}, {"loss": 6.0, "a": 4.0, "b": 2.0}]
+
+
+ROWS = [
+    {"epoch": 1, "loss": 2.0},
+    {"epoch": 2, "loss": 1.5, "validation_score": 0.5},
+    {"epoch": 3, "loss": 1.0},
+]
+
+
+def test_rows_by_number_slice_and_name():
+    history = History(ROWS)
+    assert len(history) == 3
+    assert history[0] == ROWS[0]
+    assert history[-1] == ROWS[2]
+    assert history[1:] == History(ROWS[1:])
+    assert history["loss"] == [2.0, 1.5, 1.0]
+    assert list(history) == ROWS
+    assert list(reversed(history)) == ROWS[::-1]
+    assert repr(history) == "History(3 epochs: epoch, loss, validation_score)"
+    scores = history["validation_score"]  # not recorded in all epochs
+    assert scores[1] == 0.5
+    assert math.isnan(scores[0])
+    with pytest.raises(IndexError):
+        history[3]
+    with pytest.raises(KeyError, match=r"'rank' was not recorded.*epoch, loss, validation_score"):
+        history["rank"]
+    empty = History()
+    assert (len(empty), empty.names, empty.to_pandas().shape) == (0, [], (0, 0))
+    assert not empty
+    assert history == History(ROWS) == pickle.loads(pickle.dumps(history))
+    assert history != History(ROWS[:2])
+    assert history != ROWS
+    pd.testing.assert_frame_equal(history.to_pandas(), pd.DataFrame(ROWS))
+
+
+def test_nothing_that_is_read_or_was_given_changes_it():
+    rows = [dict(row) for row in ROWS]
+    history = History(rows)
+    rows[0]["loss"] = 9.0
+    rows.append({})
+    history[0]["loss"] = 9.0
+    next(iter(history))["loss"] = 9.0
+    history["loss"].append(9.0)
+    frame = history.to_pandas()
+    frame.loc[0, "loss"] = 9.0
+    assert list(history) == ROWS
+    with pytest.raises(TypeError):
+        history[0] = {}
