@@ -641,9 +641,9 @@ def test_a_given_prior_and_weights_of_classes_multiply_the_likelihood():
             np.testing.assert_allclose(model.predict_proba(views), expected, rtol=1e-6)
 
 
-def test_a_prior_needs_pseudo_labels():
+def test_a_prior_needs_pseudo_labels_and_is_one():
     with pytest.raises(ValueError, match="pseudo_labels=True beside class_prior"):
-        voting(pseudo_labels=False, class_prior="uniform").fit(LINKED, Y)
+        small(class_prior="uniform").fit(LINKED, Y)
     with pytest.raises(ValueError, match="class_prior to be None, 'uniform' or positive"):
         voting(class_prior={0: 0.5, 1: 0.4, 2: 0.3}).fit(LINKED, Y)
 
