@@ -198,18 +198,18 @@ def sources(tmp_path):
     return tmp_path
 
 
-def test_a_file_names_its_view_without_its_known_ending(sources):
+def test_a_file_names_its_view_without_its_known_ending_unless_the_user_does(sources):
     files = [sources / "GENES.CSV.GZ", str(sources / "scans.v2.npy")]
     for container in (list, tuple):
         assert list_files(container(files), ENDINGS) == [
             (sources / "GENES.CSV.GZ", ".csv.gz", "GENES", False),
             (sources / "scans.v2.npy", ".npy", "scans.v2", False),
         ]
-
-
-def test_a_dict_names_the_views(sources):
     (file,) = list_files({"lab": str(sources / "blood.csv")}, ENDINGS)
     assert (file.name, file.named_by_user) == ("lab", True)
+    for name in ("", 3, None):
+        with pytest.raises(TypeError, match=r"blood\.csv"):
+            list_files({name: sources / "blood.csv"}, ENDINGS)
 
 
 def test_a_missing_file_is_named_with_the_nearest_one_that_could_be_read(sources):
@@ -229,12 +229,6 @@ def test_what_has_no_format_or_no_name_is_refused(sources, name, error):
     with pytest.raises(error, match=str(sources / name)) as caught:
         list_files(sources / name, ENDINGS)
     assert error is TypeError or ".csv, .csv.gz, .npy" in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ("", 3, None))
-def test_a_view_needs_a_name_that_is_text(sources, name):
-    with pytest.raises(TypeError, match=r"blood\.csv"):
-        list_files({name: sources / "blood.csv"}, ENDINGS)
 
 
 @pytest.mark.parametrize("source", ([], {}, 3, None, iter(["a.csv"]), np.zeros(3)))
@@ -265,9 +259,7 @@ def test_every_file_may_have_its_own_format(three):
     views = read_views(three, **PER_FILE)
     for name, last in {"here": 3, "there": 3, "far": np.nan}.items():
         np.testing.assert_array_equal(views[name], [[1.5, 2], [last, 4]])
-
-
-def test_options_by_the_users_names_and_for_all_other_files(three):
+    # By the names that the user gives, and for all other files.
     views = read_views({"a": three[0], "b": three[1]}, delimiter={"b": ";"}, decimal={"b": ","})
     np.testing.assert_array_equal(views["a"], views["b"])
     three[0].write_text("p;q\n1,5;2\n3;4\n")

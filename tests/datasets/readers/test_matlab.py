@@ -154,15 +154,15 @@ def test_a_cell_array_is_a_list_down_the_columns(path, write):
 
 
 @BOTH
-@pytest.mark.parametrize("dtype", (np.float64, bool))
 @pytest.mark.parametrize("scale", (1, 0), ids=["some", "all zero"])
-def test_a_sparse_matrix_is_a_csr_array(path, write, dtype, scale):
-    dense = (scale * SPARSE.toarray()).astype(dtype)
-    write(path, S=scipy.sparse.csc_array(dense))
-    got = read_mat(path)["S"]
-    assert isinstance(got, scipy.sparse.csr_array)
-    assert got.dtype == np.float64
-    np.testing.assert_array_equal(got.toarray(), dense)
+def test_a_sparse_matrix_is_a_csr_array(path, write, scale):
+    for dtype in (np.float64, bool):
+        dense = (scale * SPARSE.toarray()).astype(dtype)
+        write(path, S=scipy.sparse.csc_array(dense))
+        got = read_mat(path)["S"]
+        assert isinstance(got, scipy.sparse.csr_array)
+        assert got.dtype == np.float64
+        np.testing.assert_array_equal(got.toarray(), dense)
 
 
 @BOTH
@@ -252,21 +252,20 @@ def test_indices_that_point_outside_of_a_sparse_matrix_are_an_error_not_a_crash(
 
 @pytest.mark.parametrize(("format", "n_cells"), (("4", 1), ("5", 1), ("5", 3), ("7.3", 3)))
 def test_sparse_matrices_far_larger_than_their_file_are_refused(path, format, n_cells):
-    n_rows = 10**8 if n_cells == 1 else 4 * 10**6  # more than 10⁷ together
-    one = scipy.sparse.csc_array(([1.0], ([5], [0])), shape=(n_rows, 1))
-    variables = {"A": one if n_cells == 1 else cells([[one] * n_cells])}
-    if format == "7.3":
-        write73(path, **variables)
-    else:
-        scipy.io.savemat(path, variables, format=format)
+    def write(n_rows):
+        one = scipy.sparse.csc_array(([1.0], ([5], [0])), shape=(n_rows, 1))
+        variables = {"A": one if n_cells == 1 else cells([[one] * n_cells])}
+        if format == "7.3":
+            write73(path, **variables)
+        else:
+            scipy.io.savemat(path, variables, format=format)
+
+    write(10**8 if n_cells == 1 else 4 * 10**6)  # more than 10⁷ together
     with pytest.raises(ValueError, match=r"a file\.mat has sparse matrices of 1.*000 rows"):
         read_mat(path)
-
-
-@BOTH
-def test_a_sparse_matrix_may_have_many_empty_rows(path, write):
-    write(path, A=scipy.sparse.csc_array(([1.0], ([5], [0])), shape=(10**6, 1)))
+    write(10**6)
     got = read_mat(path)["A"]
+    got = got if n_cells == 1 else got[-1]
     assert got.shape == (10**6, 1)
     assert got.sum() == got[5, 0] == 1
 
