@@ -90,11 +90,31 @@ def federation(failing, tmp_path_factory):
 @pytest.fixture
 def home(federation):
     """The organizations' tables, and nothing that an earlier test left."""
+    return write_home(federation)
+
+
+def write_home(federation):
     folder = federation.folder / "organizations"
     shutil.rmtree(folder)
     folder.mkdir()
     write_tables(folder)
     return folder
+
+
+KILLED = Settings(**SMALL, coupling="hot-pairwise")
+
+
+@pytest.fixture(scope="module")
+def killed(federation, tmp_path_factory):
+    """A training whose coordinator and one node are killed; Flower misses the node in a minute."""
+    home, folder = write_home(federation), tmp_path_factory.mktemp("killed")
+    start(federation, folder, KILLED)
+    wait_until((folder / "coordinator" / "checkpoint.federated").exists, LONG)
+    federation.kill_server_app()
+    federation.kill("imaging")
+    federation.kill("run")
+    assert not (folder / "coordinator" / "outcome.json").exists()
+    return home, folder
 
 
 def train_in_process(folder, settings):
@@ -127,23 +147,6 @@ def test_a_training_is_that_of_one_process(federation, home, tmp_path):
     assert_same(told, home, result, tmp_path / "twin")
 
 
-def test_a_killed_coordinator_and_a_killed_node_go_on(federation, home, tmp_path):
-    settings = Settings(**SMALL, coupling="hot-pairwise")
-    start(federation, tmp_path, settings)
-    wait_until((tmp_path / "coordinator" / "checkpoint.federated").exists, LONG)
-    federation.kill_server_app()
-    federation.kill("imaging")
-    federation.kill("run")
-    assert not (tmp_path / "coordinator" / "outcome.json").exists()
-    federation.restart_node("imaging", config=home / "imaging.toml")
-    start(federation, tmp_path, settings)
-    result = train_in_process(tmp_path / "twin", settings)
-    told = outcome(federation, tmp_path)
-    assert re.search(r"goes on after round [12] of 2", federation.last_run())
-    assert told["dropped"] == []
-    assert_same(told, home, result, tmp_path / "twin")
-
-
 def blocks(text: str) -> dict[str, str]:
     """Commands of a README by the comment on their first line."""
     found = re.findall(r"```bash\n# ([^\n]*)\n(.*?)```", text, flags=re.DOTALL)
@@ -151,7 +154,7 @@ def blocks(text: str) -> dict[str, str]:
     return dict(found)
 
 
-@pytest.mark.usefixtures("failing")  # which run beside it
+@pytest.mark.usefixtures("failing", "killed")  # which wait beside it
 def test_what_the_readme_says_is_all_there_is_to_do(tmp_path):
     """Its commands as they stand, on one machine; only ports are others."""
     settings = Settings(rounds=1, local_steps=2, quantiles=16)
@@ -204,6 +207,17 @@ def test_what_the_readme_says_is_all_there_is_to_do(tmp_path):
             kill_all(process)
     assert (app / "coordinator" / "outcome.json").is_file(), (app / "superlink.log").read_text()
     assert all((app / "organizations" / name / "part.hotview").is_file() for name in NAMES)
+
+
+def test_a_killed_coordinator_and_a_killed_node_go_on(federation, killed, tmp_path):
+    home, folder = killed
+    federation.restart_node("imaging", config=home / "imaging.toml")
+    start(federation, folder, KILLED)
+    result = train_in_process(tmp_path / "twin", KILLED)
+    told = outcome(federation, folder)
+    assert re.search(r"goes on after round [12] of 2", federation.last_run())
+    assert told["dropped"] == []
+    assert_same(told, home, result, tmp_path / "twin")
 
 
 def test_strangers_and_a_server_that_the_authority_does_not_vouch_for_are_refused(federation):

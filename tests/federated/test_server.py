@@ -244,18 +244,14 @@ def test_who_fails_is_left_out_of_the_round_and_may_come_back(tmp_path, caplog):
     assert read_server_state(path, given, list(NAMES))[0].round == rounds
 
 
-@pytest.mark.parametrize("fault", ("gradient", "curvature"))
-def test_a_label_holder_with_gradients_that_clients_refuse_is_dropped(tmp_path, fault):
+def test_a_label_holder_with_gradients_that_clients_refuse_is_dropped(tmp_path):
     def stand(name, message, handle):
         answer = handle(message)
         if message.kind != "label_loss" or message.metadata["round"] != 1:
             return answer
-        metadata, arrays = dict(answer.metadata), dict(answer.arrays)
-        if fault == "curvature":
-            metadata["curvature"] = 1e5
-        else:  # of one view
-            arrays["gradient.clinical"] = arrays["gradient.clinical"] + np.float32(1e5)
-        return Message("label_loss", metadata, arrays)
+        wrong = answer.arrays["gradient.clinical"] + np.float32(1e5)  # of one view
+        arrays = {**answer.arrays, "gradient.clinical": wrong}
+        return Message("label_loss", answer.metadata, arrays)
 
     result, _ = run(between(tmp_path, stand), settings(rounds=2))
     [dropped] = result.dropped
