@@ -240,8 +240,9 @@ def test_a_specification_has_only_the_settings_of_its_coupling(name):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("coupling", COUPLINGS)
-@pytest.mark.parametrize("view_regularizer", VIEW_REGULARIZERS)
+@pytest.mark.parametrize(
+    ("coupling", "view_regularizer"), list(zip(COUPLINGS, [*VIEW_REGULARIZERS] * 2, strict=False))
+)
 def test_a_gpu_learns_what_the_cpu_learns(coupling, view_regularizer):
     data = make_views(60, n_views=4, labeled=0.5, random_state=0)
     unaligned = None if coupling in ("lscca", "dgcca") else data.views

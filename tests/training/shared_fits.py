@@ -31,7 +31,7 @@ def fit_encoder(max_epochs, *, resume=False, **settings):
 
 def fit_classifier(**settings):
     """The default classifier, with two replicas, on rows without and with labels."""
-    settings = {"n_estimators": 2, "max_epochs": 5, "random_state": 5, **SMALL, **settings}
+    settings = {"n_estimators": 2, "max_epochs": 3, "random_state": 5, **SMALL, **settings}
     model = hv.MultiViewClassifier(**settings)
     return model.fit(PEOPLE.linked, PEOPLE.linked_target, unaligned=LOOSE)
 
@@ -45,8 +45,8 @@ def fit_watched(seen, **settings):
             next(iter(epoch.network.parameters())).mul_(0.9)
         epoch.stop = epoch.number == 3
 
-    settings = {"n_estimators": 1, "patience": 50, "validation_fraction": 0.3, **settings}
-    return fit_classifier(callbacks=[watch], **settings)
+    settings = {"n_estimators": 1, "max_epochs": 5, "patience": 50, **settings}
+    return fit_classifier(callbacks=[watch], validation_fraction=0.3, **settings)
 
 
 def fit_what_differs():
@@ -76,9 +76,9 @@ def main(folder):
     seen = []
     fit_watched(seen, **TWO).save(folder / f"watched-{rank_of()}.hotview")
     began = str(folder / "began-in-two.checkpoint")
-    fit_encoder(4, checkpoint=began, **TWO)
+    fit_encoder(2, checkpoint=began, **TWO)
     goes_on = str(folder / "began-in-one.checkpoint")
-    model = fit_encoder(8, checkpoint=goes_on, resume=True, **TWO)
+    model = fit_encoder(4, checkpoint=goes_on, resume=True, **TWO)
     model.save(folder / f"resumed-{rank_of()}.hotview")
     free = hv.MultiViewEncoder(max_epochs=1, **SMALL, **TWO).fit(LOOSE)  # of nobody's seed
     free.save(folder / f"free-{rank_of()}.hotview")

@@ -30,7 +30,7 @@ def folder(tmp_path_factory, script, started):
     """What a script left behind that has started a second process by itself."""
     folder = tmp_path_factory.mktemp("fits")
     began = folder / "began-in-one.checkpoint"
-    script["fit_encoder"](4, checkpoint=str(began))
+    script["fit_encoder"](2, checkpoint=str(began))
     with started(SCRIPT, folder) as job:
         out, err = job.communicate(timeout=300)
     assert job.returncode == 0, err
@@ -90,9 +90,9 @@ def test_the_first_process_scores_and_calls_back_for_all(folder, script):
 
 
 def test_what_began_in_two_processes_goes_on_in_one_and_the_other_way_round(folder, script):
-    checkpoint, expected = str(folder / "began-in-two.checkpoint"), script["fit_encoder"](8)
-    found = script["fit_encoder"](8, checkpoint=checkpoint, resume=True)
-    assert len(found.history_) == 8
+    checkpoint, expected = str(folder / "began-in-two.checkpoint"), script["fit_encoder"](4)
+    found = script["fit_encoder"](4, checkpoint=checkpoint, resume=True)
+    assert len(found.history_) == 4
     for model in (found, *models(folder, "resumed")):
         assert_alike(model, expected)
 
