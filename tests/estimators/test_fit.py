@@ -37,6 +37,18 @@ def fit(model, views=VIEWS, y=Y):
     return model.fit(views, y)  # an encoder does not use y
 
 
+@not_comparable
+def test_the_effective_rank_is_that_of_the_latents_of_the_last_step():
+    settings = {"coupling": "sw-pairwise", "max_epochs": 1, "learning_rate": 1e-12}
+    ranks = fit(small(MultiViewEncoder, **settings))
+    Z = ranks.transform(VIEWS, space="common")
+    for name in VIEWS:
+        eigenvalues = np.linalg.eigvalsh(np.cov(Z[name].astype(float).T))
+        shares = eigenvalues / eigenvalues.sum()
+        expected = np.exp(-np.sum(shares * np.log(shares)))
+        assert ranks.history_[f"effective_rank_{name}"] == [pytest.approx(expected, rel=1e-3)]
+
+
 # precision
 
 

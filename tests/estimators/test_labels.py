@@ -187,6 +187,20 @@ def test_labels_are_left_on_both_sides(share):
         hold_out(make_labels([10, 10], n_unknown=50), share, np.random.default_rng(0))
 
 
+def test_hidden_labels_are_unknown_and_others_stay():
+    labels = make_labels([20, 10], n_unknown=7)
+    labels = replace(labels, unaligned={**labels.unaligned, "b": np.array([-1, 1, 0])})
+    rows, before = np.array([3, 30, 8, 38, 40, 41]), labels.codes
+    hidden = hide(labels, rows)  # three linked rows, the last one of a, two of b
+    assert (hidden.codes[rows] == -1).all()
+    others = np.setdiff1d(np.arange(42), rows)
+    np.testing.assert_array_equal(hidden.codes[others], before[others])
+    np.testing.assert_array_equal(labels.codes, before)
+    assert hidden.unaligned["a"].tolist() == [0, -1]
+    assert hidden.unaligned["b"].tolist() == [-1, -1, -1]
+    assert hidden.classes is labels.classes
+
+
 def test_rows_are_numbered_linked_ones_first_then_view_by_view():
     own = {"b": np.array([1, -1]), "a": np.array([0])}
     groups = RowGroups(np.array([5, 6]), {"a": np.array([7]), "b": np.array([8, 9])})
