@@ -20,7 +20,7 @@ from hotview import (
 from hotview.datasets import make_views
 from hotview.estimators.fit import EnsembleFit
 from hotview.training.loop import Epoch
-from tests.estimators.small_fits import BOTH, KINDS, UNCOUPLED
+from tests.estimators.small_fits import BOTH, KINDS, UNCOUPLED, not_comparable
 
 PLAIN = {"pseudo_labels": False, "fusion": "average"}
 DATA = make_views(24, n_views=3, n_columns=[5, 6, 4], n_classes=2, labeled=1.0, random_state=0)
