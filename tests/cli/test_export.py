@@ -6,6 +6,7 @@ import pytest
 import hotview as hv
 
 
+@pytest.mark.slow  # seconds of tracing
 def test_the_exported_model_predicts_the_same(hotview, model, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     result = hotview("export", model, "--onnx", tmp_path / "m.onnx")

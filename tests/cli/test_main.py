@@ -66,7 +66,7 @@ def test_examples_of_all_commands_work_on_the_embedded_data(tmp_path, monkeypatc
     quick = {"fit": ["--max-epochs", "1", "--n-estimators", "1", "--set", "hidden=8,"]}
     quick["report"] = ["--no-umap", "--no-baselines", "--no-importance"]
     done = set()
-    for command in ("fit", "predict", "transform", "evaluate", "report", "inspect", "export"):
+    for command in ("fit", "predict", "transform", "evaluate", "report", "inspect"):
         epilog = get_command(app).commands[command].epilog
         for example in re.findall(r"\[bold\]hotview (.*?)\[/bold\]", epilog):
             name, *arguments = [
@@ -76,9 +76,7 @@ def test_examples_of_all_commands_work_on_the_embedded_data(tmp_path, monkeypatc
             ]
             result = CliRunner().invoke(app, [name, *arguments, *quick.get(name, ())])
             done.add(name)
-            if "needs a newer torch" in str(result.exception):  # to export
-                continue
             assert result.exit_code == 0, (example, result.output, result.exception)
             if name == "demo":
                 shrink(tmp_path / "digits")
-    assert done == {"demo", *COMMANDS} - {"federated"}  # which has its own tests
+    assert done == {"demo", *COMMANDS} - {"federated", "export"}  # which have their own tests

@@ -13,6 +13,7 @@ from hotview.cli.runner import (
     print_notes,
     run_command,
 )
+from hotview.training.process_group import ProcessLostError
 
 COMMAND = (sys.executable, "-c", "from hotview.cli import main; main()")
 
@@ -124,21 +125,26 @@ def test_a_full_disk_behind_the_output_is_an_error(model):
     ("command", "rank", "is_reporter"),
     (("fit", 0, False), ("fit", 1, False), ("fit", 1, True), ("predict", 1, True)),
 )
-def test_of_several_processes_one_prints(command, rank, is_reporter):
-    program = f"""
-from hotview.cli.runner import run_command
-from hotview.training.process_group import ProcessLostError
+def test_of_several_processes_one_prints(command, rank, is_reporter, monkeypatch, capfd):
+    def fail():
+        print("working")
+        raise ProcessLostError("rank 0 is gone", is_reporter=is_reporter)
 
-def fail():
-    print("working")
-    raise ProcessLostError("rank 0 is gone", is_reporter={is_reporter})
-
-run_command(fail)
-"""
-    ranks = {"TORCHELASTIC_RUN_ID": "x", "RANK": str(rank)}
-    arguments, environment = [sys.executable, "-c", program, command], {**os.environ, **ranks}
-    found = subprocess.run(arguments, env=environment, capture_output=True, text=True)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    monkeypatch.setenv("RANK", str(rank))
+    monkeypatch.setattr(sys, "argv", ["hotview", command])
+    for owner, name in ((sys, "stdout"), (sys, "stderr"), (warnings, "showwarning")):
+        monkeypatch.setattr(owner, name, getattr(owner, name))  # to be put back
+    before = sys.stdout
+    if command == "fit":
+        with pytest.raises(SystemExit) as end:
+            run_command(fail)
+        assert end.value.code == 1
+    else:
+        run_command(fail)  # which the first process does alone
+    if sys.stdout is not before:
+        sys.stdout.close()
+    out, err = capfd.readouterr()
     reports = command == "fit" and (rank == 0 or is_reporter)
-    assert found.returncode == (command == "fit")  # others run in the first process alone
-    assert found.stdout == ("working\n" if rank == 0 else "")
-    assert found.stderr == ("hotview: rank 0 is gone\n" if reports else "")
+    assert out == ("working\n" if rank == 0 else "")
+    assert err == ("hotview: rank 0 is gone\n" if reports else "")

@@ -93,6 +93,30 @@ def test_numeric_columns_that_look_like_ids_are_noted(folder):
     assert not any("'iron'" in note for note in dataset.notes)
 
 
+UNKNOWN = "'x' of lab holds numbers and 'unknown', and is read as categories."
+
+
+@pytest.mark.parametrize(
+    ("cells", "more", "note"),
+    (
+        (["5", "-", "6", "n/a", "7"], {}, "2 rows of 'lab' have no value, and count as absent"),
+        (["20240115", "20240228", ""], {}, "numbers like dates, such as 20240115, but used"),
+        (["20240115", "20241328"], {}, None),
+        (["20240115", "7"], {}, None),
+        (["20240115.5"] * 2, {}, None),
+        (["1", "2", "3", "unknown"] * 5, {}, UNKNOWN),
+        (["1", "2", "3", "unknown"] * 5, {"categorical": ["x"]}, None),
+        (["1", "2", "F", "M", "D"] * 4, {}, None),
+    ),
+)
+def test_notes_on_cells(folder, cells, more, note):
+    rows = "".join(f"p{i},{cell}\n" for i, cell in enumerate(cells))
+    (folder / "lab.csv").write_text(f"id,x\n{rows}")
+    notes = read_dataset(DatasetFiles(["lab.csv"], drop=["id"], **more)).notes
+    found = [str(text) for text in notes if "like dates" in text or "categories" in text]
+    assert any(note in text for text in notes) if note else found == []
+
+
 def test_text_is_the_same_in_parquet_and_csv(folder):
     people = {"id": [" anna", "bert", "carl"], "sex": ["F", "", "NA"], "iron": [1.0, 2.0, 3.0]}
     people["ill"] = [True, False, True]

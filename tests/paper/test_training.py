@@ -84,7 +84,8 @@ def test_the_models_are_the_eleven_rows_of_the_tables():
 
 
 def test_every_model_trains_with_the_papers_settings():
-    for number, model in enumerate(MODELS):
+    others = [model for model in MODELS if model.name != "HOT (11)"]  # which has a record below
+    for number, model in enumerate(others):
         losses = {"coupling": model.coupling, "view_regularizer": model.view_regularizer}
         how = constructor_parameters({**losses, **SETTINGS, **SMALL})
         aligned = model.coupling in ("lscca", "dgcca")
