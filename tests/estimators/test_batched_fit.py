@@ -41,7 +41,7 @@ def check_same(found, expected, r):
         (classifier, {}),
         (encoder, {"coupling": "hot-pairwise", "view_regularizer": "none"}),
     ),
-    ids=str,
+    ids=("classifier", "encoder"),
 )
 def test_fits_on_different_data_are_as_if_alone(make, parameters):
     together = [make(r, **parameters) for r in range(2)]
