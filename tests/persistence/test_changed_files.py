@@ -283,7 +283,6 @@ def test_unexpected_tensors_are_refused(load_changed, name):
         ("columns.0.mean", 1e307),
         ("members.1.plan.W", -1),
         ("members.1.plan.C", 1e39),
-        ("set_scores.groups.4", 2.0),
         ("set_scores.groups.0", -1.0),
         ("disagreement.groups.1", 1e6),
         ("ranges.0.quantiles", -1.0),
@@ -338,7 +337,7 @@ PAIRS = torch.tensor([[0, 1, 1], [1, 0, 1], [1, 1, 0]], dtype=torch.float64)
 PAIRS[PAIRS == 0] = torch.nan
 DOUBLE = {"dtype": torch.float64}
 #: the name of a tensor, and what cannot be in its place
-OF_PAIRS = (
+TENSORS = (
     *(("common_space.foscttm", x * PAIRS) for x in (1.5, -0.1, math.nan, 0.999)),
     ("common_space.foscttm", torch.full((3, 3), 0.5, **DOUBLE)),  # of a view and itself
     ("common_space.foscttm", PAIRS.triu()),
@@ -360,11 +359,12 @@ OF_PAIRS = (
     *(("view_similarity.groups", torch.tensor(x)) for x in ([0, 1, 3], [0, -1, 1], [0, 0, 0])),
     *(("view_similarity.groups", torch.tensor(x)) for x in ([0, 1, 2], [1, 0, 0])),
     ("view_similarity.within_classes.value", torch.zeros(2, 2, **DOUBLE)),
+    *(("set_scores.groups.4", torch.tensor(x, **DOUBLE)) for x in ([0.5, 1.1], [0.5, 0.4])),
 )
 
 
-@pytest.mark.parametrize(("name", "tensor"), OF_PAIRS)
-def test_measures_of_pairs_that_cannot_be_are_refused(load_changed, name, tensor):
+@pytest.mark.parametrize(("name", "tensor"), TENSORS)
+def test_tensors_that_cannot_be_are_refused(load_changed, name, tensor):
     def change(tensors, facts):
         assert name in tensors or name.endswith("groups")
         if tensor is None:
