@@ -703,7 +703,7 @@ def test_a_model_predicts_from_all_views_and_each_and_the_same_after_loading(
     assert model.score(arguments["Xs"], y) > 0.9
     has_joint = name in ("complete", "partial rows")
     assert (model._ensemble.predictors.joint is not None) == has_joint
-    loaded = load(model.save(tmp_path / "m.hotview"))
+    loaded = load(model.save(tmp_path / "m.hotview"), device="cpu")
     new, truth = three_views(seed=0)
     for names in (["a", "b", "c"], ["a"], ["b"], ["c"], ["a", "c"]):
         P = model.predict_proba(only(new, names))

@@ -113,7 +113,7 @@ def test_without_links_it_warns_that_every_rotation_matches(tmp_path):
     with pytest.warns(UserWarning, match=WARNING):
         model.transform_view(FRESH["view_0"], "view_0", "common")
     assert not any("common space" in text for text in describe_views(model))
-    loaded = hv.load(model.save(tmp_path / "m.hotview"))
+    loaded = hv.load(model.save(tmp_path / "m.hotview"), device="cpu")
     assert loaded.common_space_ is None
     assert describe_model(loaded)["common_space"] is None
 
@@ -146,7 +146,7 @@ def test_every_epoch_is_measured(kind):
 
 def test_files_inspect_and_reports_keep_it(tmp_path):
     model = fit(max_epochs=2, linked=lacking())
-    loaded = hv.load(model.save(tmp_path / "m.hotview"))
+    loaded = hv.load(model.save(tmp_path / "m.hotview"), device="cpu")
     for name, value in vars(model.common_space_).items():
         np.testing.assert_array_equal(getattr(loaded.common_space_, name), value)
     assert warnings_of_spaces(loaded) == warnings_of_spaces(model)

@@ -70,7 +70,7 @@ def test_all_processes_end_with_the_same(folder, name):
 
 
 def models(folder, name):
-    return [hv.load(folder / f"{name}-{rank}.hotview") for rank in (0, 1)]
+    return [hv.load(folder / f"{name}-{rank}.hotview", device="cpu") for rank in (0, 1)]
 
 
 def told_by(folder):
