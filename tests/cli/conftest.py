@@ -18,19 +18,20 @@ QUICK = ("--max-epochs", "2", "--n-estimators", "2", "--set", "hidden=8,", "--de
 
 @pytest.fixture
 def hotview(monkeypatch, capsys):
-    """Run a command in this process, as the shell would."""
+    """Run a command in this process, as the shell would; it ends with this code (None: any)."""
 
-    def run(*arguments):
+    def run(*arguments, code=0):
         monkeypatch.setattr(sys, "argv", ["hotview", *map(str, arguments)])
         monkeypatch.setattr("hotview.cli.runner._debug", False)
-        code = 0
+        found = 0
         warnings.simplefilter("default", UserWarning)  # printed, until the end of the test
         try:
             main()
         except SystemExit as end:
-            code = end.code or 0
+            found = end.code or 0
         out, err = capsys.readouterr()
-        return SimpleNamespace(code=code, out=out, err=err)
+        assert code in (None, found), err
+        return SimpleNamespace(code=found, out=out, err=err)
 
     return run
 
