@@ -37,10 +37,7 @@ def check_same(found, expected, r):
 
 @pytest.mark.parametrize(
     ("make", "parameters"),
-    (
-        (classifier, {}),
-        (encoder, {"coupling": "hot-pairwise", "view_regularizer": "none"}),
-    ),
+    ((classifier, {}), (encoder, {"coupling": "hot-pairwise", "view_regularizer": "none"})),
     ids=("classifier", "encoder"),
 )
 def test_fits_on_different_data_are_as_if_alone(make, parameters):
@@ -61,11 +58,9 @@ def test_what_cannot_be_stacked_is_fitted_all_the_same():
             classifier(1, coupling=HOTReferenceSpec(0.5)),
         ]
 
-    together = different()
+    together, seeds = different(), (0, 1, 0, 1, 1)
     fit_batched(together, view_tests=False)
-    for (model, _), (other, arguments), r in zip(
-        together, different(), (0, 1, 0, 1, 1), strict=True
-    ):
+    for (model, _), (other, arguments), r in zip(together, different(), seeds, strict=True):
         check_same(model, other.fit(**arguments), r)
         assert model.plan_ is None or model.plan_.null is None
 
@@ -81,22 +76,13 @@ def test_one_bad_fit_is_refused_before_any_training():
             fit_batched([encoder(0, **parameters)])
 
 
-# members of one ensemble
-
-
-def test_the_first_member_equals_a_single_one():
-    several, arguments = classifier(0, n_estimators=3, fusion="average")  # with nothing left out
-    one, _ = classifier(0, fusion="average")
-    several.fit(**arguments)
-    one.fit(**arguments)
-    assert several._ensemble.rule == one._ensemble.rule
-    np.testing.assert_allclose(several.histories_[0]["loss"], one.history_["loss"], rtol=1e-4)
-    assert several.histories_[1]["loss"] != several.histories_[0]["loss"]
-
-
-def test_probabilities_are_the_mean_over_members():
-    model, arguments = classifier(0, n_estimators=3)
+def test_members_are_those_of_a_single_one_and_others_and_probabilities_their_mean():
+    model, arguments = classifier(0, n_estimators=3, fusion="average")  # with nothing left out
+    one = classifier(0, fusion="average")[0].fit(**arguments)
     model.fit(**arguments)
+    assert model._ensemble.rule == one._ensemble.rule
+    np.testing.assert_allclose(model.histories_[0]["loss"], one.history_["loss"], rtol=1e-4)
+    assert model.histories_[1]["loss"] != model.histories_[0]["loss"]
     given = DATA[0].linked.items()
     rows = {s: model._columns[name].transform(X) for s, (name, X) in enumerate(given)}
     with torch.inference_mode():
@@ -124,8 +110,6 @@ def test_the_plan_is_solved_for_the_mean_costs_of_members(coupling):
     assert len(model.plans_) == 3
     W, std = model.plan_.W, model.plan_.std
     n, k = W.shape
-    np.testing.assert_allclose(W.sum(1), np.full(n, 1 / n), atol=1e-5)
-    np.testing.assert_allclose(W.sum(0), np.full(k, 1 / k), atol=1e-5)
     orders = match_columns(model.plans_)
     Cs, Ws = (
         np.stack([getattr(plan, name)[:, k] for plan, k in zip(model.plans_, orders, strict=True)])
@@ -137,9 +121,6 @@ def test_the_plan_is_solved_for_the_mean_costs_of_members(coupling):
     np.testing.assert_allclose(std, Ws.std(0, ddof=1), atol=1e-6)
     if coupling == "hot-reference":
         assert model.references_.shape[:2] == (3, k)
-
-
-# weights of networks
 
 
 def inputs_of(**parameters):
@@ -167,10 +148,6 @@ def test_weights_are_rounded_to_what_float16_holds_where_labels_are_propagated()
     assert heads.members[0].plan.null is None
 
 
-def group_of(**parameters):
-    return MemberFit(inputs_of(**parameters), 0).group
-
-
 class OwnCoupling(hv.HOTReferenceSpec):
     pass
 
@@ -192,4 +169,5 @@ class OwnCoupling(hv.HOTReferenceSpec):
 )
 def test_networks_that_are_trained_together_differ_in_seeds_and_weights_alone(parameters, is_same):
     usual = {"view_regularizer": "autoencoder"}
-    assert (group_of(**{**usual, **parameters}) == group_of(**usual)) == is_same
+    one, other = (MemberFit(inputs_of(**{**usual, **p}), 0).group for p in ({}, parameters))
+    assert (one == other) == is_same

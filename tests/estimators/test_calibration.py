@@ -67,8 +67,8 @@ def test_the_threshold_is_the_kth_smallest_score():
     assert score_sets(P, np.array([3]), scores, 0.1)[0].tolist() == [[True, True, False]]
     # The most probable class is always in the set.
     scores = of_one_group(np.full(50, 0.1))
-    sets, _ = score_sets(np.array([[0.4, 0.35, 0.25]]), np.array([3]), scores, 0.1)
-    assert sets.tolist() == [[True, False, False]]
+    P = np.array([[0.4, 0.35, 0.25]])
+    assert score_sets(P, np.array([3]), scores, 0.1)[0].tolist() == [[True, False, False]]
     # Rows without a view that counts may be anything.
     sets, n_whole = score_sets(np.array([[0.9, 0.1]]), np.array([-1]), scores, 0.1)
     assert (sets.all(), n_whole) == (True, 0)
@@ -174,9 +174,8 @@ def test_a_fit_keeps_scores_of_every_kind_of_row(pseudo_labels, request):
 
 
 def test_a_model_covers_new_rows_of_the_same_kind():
-    data = make_views(
-        650, n_views=2, n_groups=1, noise=0.5, class_sep=1.5, labeled=1.0, random_state=0
-    )
+    how = {"n_views": 2, "n_groups": 1, "noise": 0.5, "class_sep": 1.5, "labeled": 1.0}
+    data = make_views(650, **how, random_state=0)
     y = np.asarray(data.linked_target)
     model = hv.MultiViewClassifier(**SMALL, n_estimators=2)
     model.fit({name: X[:250] for name, X in data.linked.items()}, y[:250])
@@ -206,12 +205,15 @@ def test_alpha_is_between_0_and_1(model):
     assert (wide >= narrow).all()
 
 
-def test_percentiles_of_disagreement_are_those_of_training_rows(model):
+def test_percentiles_of_disagreement_are_those_of_training_rows(model, tmp_path):
     given = {"view_1": DATA.views["view_1"][:50]}
     found = model.predict_disagreement(given, percentile=True)
     values = model.predict_disagreement(given)
     scores = model._disagreement.groups[1]
     np.testing.assert_allclose(found, [100 * (scores < x).mean() for x in values])
+    loaded = hv.load(model.save(tmp_path / "m.hotview"), device="cpu")
+    np.testing.assert_array_equal(loaded.predict_disagreement(given, percentile=True), found)
+    np.testing.assert_array_equal(loaded.predict_set(given), model.predict_set(given))
     assert 30 < np.median(found) < 70  # these are training rows
     # Rows that lack views are compared with their kind.
     views = {name: X[:4].copy() for name, X in DATA.linked.items()}
@@ -229,26 +231,9 @@ def test_linked_rows_without_labels_are_taken_where_they_are_given(model):
     assert [len(x) for x in joined] == [30] * 5
 
 
-def test_saved_models_predict_the_same_sets_and_percentiles(model, tmp_path):
-    loaded = hv.load(model.save(tmp_path / "m.hotview"), device="cpu")
-    np.testing.assert_array_equal(loaded.predict_set(DATA.linked), model.predict_set(DATA.linked))
-    found, expected = (
-        m.predict_disagreement(DATA.linked, percentile=True) for m in (loaded, model)
-    )
-    np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize(
-    "group",
-    (
-        None,  # there is none
-        np.array([0.3, 0.2]),
-        np.array([0.3, np.nan]),
-        np.array([0.1, 1.1]),
-        np.zeros(2, dtype=np.float32),
-    ),
-)
-def test_what_are_no_scores_is_refused(group):
+def test_what_are_no_scores_is_refused():
     ScoresByViews([np.zeros(3)] * 3 + [np.array([0.0, 1.0])]).check(2, 1.0, "scores")
-    with pytest.raises(ValueError, match="its scores of training rows are none"):
-        ScoresByViews([np.zeros(3)] * 3 + [group] * (group is not None)).check(2, 1.0, "scores")
+    gap, unsorted, large = ([np.array(x)] for x in ([0.3, np.nan], [0.3, 0.2], [0.1, 1.1]))
+    for group in ([], unsorted, gap, large, [np.zeros(2, dtype=np.float32)]):
+        with pytest.raises(ValueError, match="its scores of training rows are none"):
+            ScoresByViews([np.zeros(3)] * 3 + group).check(2, 1.0, "scores")

@@ -27,11 +27,11 @@ DATA = make_views(60, n_views=3, labeled=0.5, random_state=0)
 
 
 def encoder(max_epochs=6, **parameters):
-    return hv.MultiViewEncoder(**{**SMALL, "max_epochs": max_epochs, **parameters})
+    return MultiViewEncoder(**{**SMALL, "max_epochs": max_epochs, **parameters})
 
 
 def classifier(max_epochs=6, **parameters):
-    return hv.MultiViewClassifier(**{**SMALL, "max_epochs": max_epochs, **parameters})
+    return MultiViewClassifier(**{**SMALL, "max_epochs": max_epochs, **parameters})
 
 
 def fit_classifier(model, **arguments):
@@ -59,19 +59,12 @@ def assert_same(a, b, views=DATA.views):
 def test_fits_that_are_killed_and_resumed_end_with_the_same_bits(tmp_path):
     script = Path(__file__).parent / "killed_fits.py"
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    found = subprocess.run(
-        [sys.executable, str(script), str(tmp_path)],
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, str(script), str(tmp_path)]
+    found = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     for kind, n_drafts in json.loads(found.stdout).items():
         assert n_drafts == 3
-        whole, killed = (
-            hv.load(tmp_path / f"{kind}-{end}.hotview", device="cpu") for end in ("whole", "killed")
-        )
-        assert_same(whole, killed)
+        ends = [tmp_path / f"{kind}-{end}.hotview" for end in ("whole", "killed")]
+        assert_same(*(hv.load(end, device="cpu") for end in ends))
         assert not list(tmp_path.glob(f".{kind}-*.checkpoint"))  # drafts of those who were killed
 
 
@@ -91,8 +84,6 @@ def test_an_encoder_is_trained_on_for_more_epochs(tmp_path):
     assert again.trained_on_["seconds"] > before > 0
     assert clone(again).checkpoint == path
     assert hv.load(again.save(tmp_path / "m.hotview")).checkpoint is None
-    with pytest.raises(ValueError, match=r"differ: parameter impute \(.*indicator.*'mean'.* now\)"):
-        encoder(6, **{**few, "impute": {"view_1": "mean"}}, checkpoint=path).fit(views, resume=True)
     with pytest.raises(ValueError, match="Expected max_epochs to be at least 5"):
         encoder(4, **few, checkpoint=path).fit(views, resume=True)
     # Without resume, the fit begins again, and so does its file.
@@ -166,7 +157,7 @@ def test_other_data_and_parameters_are_refused_by_name(tmp_path):
     value["view_1"][17, 3] = np.nextafter(value["view_1"][17, 3], np.float32(9))
     for parameters, views, message in (
         ({"learning_rate": 0.5}, DATA.views, r"parameter learning_rate \(0\.001 then, 0\.5 now\)"),
-        ({"random_state": 7}, DATA.views, r"parameter random_state \(0 then, 7 now\)"),
+        ({"impute": {"view_1": "mean"}}, DATA.views, r"parameter impute \(None then, .*'mean'"),
         ({}, value, "differ: unaligned rows of view 'view_1'"),
         ({}, dict(reversed(DATA.views.items())), "names of the views"),
         ({"encoders": own}, DATA.views, "parameter encoders"),
@@ -185,14 +176,13 @@ def test_ctrl_c_leaves_a_checkpoint_from_which_the_same_follows(tmp_path, press_
 
     with pytest.warns(UserWarning, match="Training was interrupted"):
         encoder(4, checkpoint=path, callbacks=[interrupt]).fit(DATA.views)
-    assert_same(
-        encoder(4, checkpoint=path).fit(DATA.views, resume=True), encoder(4).fit(DATA.views)
-    )
+    resumed = encoder(4, checkpoint=path).fit(DATA.views, resume=True)
+    assert_same(resumed, encoder(4).fit(DATA.views))
 
 
 def test_a_changed_checkpoint_is_refused_by_name(tmp_path):
     path = tmp_path / "a.checkpoint"
-    encoder(2, checkpoint=path).fit(DATA.views)
+    encoder(1, checkpoint=path).fit(DATA.views)
     archive = read_archive(path, _CHECKPOINT)
     for name in [name for name in archive.tensors if name.startswith("0.network.")]:
         archive.tensors[name].fill_(9e8)
@@ -244,23 +234,19 @@ def test_wrong_parameters_are_refused(parameters, resume, error, match):
         encoder(**parameters).fit(DATA.views, resume=resume)
 
 
-def lose(path):
-    """The error when a process of a fit with this checkpoint is gone."""
-    with pytest.raises(ProcessLostError) as caught, explained_loss(path):
-        raise ProcessLostError("Rank 1 is gone.", is_reporter=False)
-    assert not caught.value.is_reporter
-    return str(caught.value)
-
-
 def test_the_error_of_a_lost_process_names_the_checkpoint(tmp_path):
     path = tmp_path / "fit.checkpoint"
+
+    def lose(path):
+        with pytest.raises(ProcessLostError) as caught, explained_loss(path):
+            raise ProcessLostError("Rank 1 is gone.", is_reporter=False)
+        assert not caught.value.is_reporter
+        return str(caught.value)
+
     assert lose(None).startswith("Rank 1 is gone. Nothing is left")
     assert "no checkpoint yet" in lose(path)
     encoder(3, checkpoint=path).fit(DATA.views)
-    assert lose(path) == (
-        f"Rank 1 is gone. The checkpoint {path} holds epoch 3: fit with resume=True to go on from "
-        "there."
-    )
+    assert f"{path} holds epoch 3: fit with resume=True" in lose(path)
 
 
 # inputs in several processes
@@ -268,40 +254,28 @@ def test_the_error_of_a_lost_process_names_the_checkpoint(tmp_path):
 PEOPLE = make_views(80, n_views=2, labeled=0.5, random_state=0)
 
 
-class Second(ProcessGroup):
-    """The second of two processes, the first of which has other inputs."""
+class OneOfTwo(ProcessGroup):
+    """The first of two processes, which remembers what it sent, or the second after it."""
 
-    def __init__(self, first):
-        super().__init__(1, 2)
-        self.rank_zero = First()
-        check_same_everywhere(first, self.rank_zero)
-
-    def on_rank_zero(self, compute):
-        return self.rank_zero.sent
-
-    def all_gather_arrays(self, array):
-        return [*self.rank_zero.gathered, array]
-
-
-class First(ProcessGroup):
-    """The first of two, which remembers what it sent."""
-
-    def __init__(self):
-        super().__init__(0, 2)
+    def __init__(self, first=None):
+        super().__init__(int(first is not None), 2)
+        self.sent, self.gathered = None, []
+        if first is not None:
+            rank_zero = OneOfTwo()
+            check_same_everywhere(first, rank_zero)
+            self.sent, self.gathered = rank_zero.sent, rank_zero.gathered
 
     def on_rank_zero(self, compute):
-        self.sent = compute()
+        self.sent = compute() if self.rank == 0 else self.sent
         return self.sent
 
     def all_gather_arrays(self, array):
-        self.gathered = [array]
+        self.gathered = [*self.gathered, array]
         return self.gathered
 
 
-def fit_inputs(views=None, y=None, **settings):
+def fit_inputs(views=PEOPLE.linked, y=PEOPLE.linked_target, **settings):
     model = MultiViewClassifier(random_state=0, **settings)
-    views = PEOPLE.linked if views is None else views
-    y = PEOPLE.linked_target if y is None else y
     return model._inputs(Xs=views, y=y, parameters=model.get_params(deep=False))
 
 
@@ -310,27 +284,24 @@ def test_labels_are_compared_by_what_they_are_and_parameters_of_rank_zero_are_no
     y = np.where(PEOPLE.linked_target == 0, "a", "b").astype(object)
     again = np.array(["".join(list(label)) for label in y], dtype=object)
     ours = fit_inputs(y=again, verbose=True, callbacks=[print], checkpoint="mine.checkpoint")
-    check_same_everywhere(ours, Second(fit_inputs(y=y, callbacks=[lambda epoch: None])))
+    check_same_everywhere(ours, OneOfTwo(fit_inputs(y=y, callbacks=[lambda epoch: None])))
 
 
-def changed(name, row):
-    views = {view: X.copy() for view, X in PEOPLE.linked.items()}
-    views[name][row] += 1
-    return views
+CHANGED = {name: X.copy() for name, X in PEOPLE.linked.items()}
+CHANGED["view_1"][-1] += 1
 
 
 @pytest.mark.parametrize(
     ("ours", "what"),
     (
-        ({"views": changed("view_1", 0)}, "linked rows of view 'view_1'"),
-        ({"views": changed("view_0", -1)}, "linked rows of view 'view_0'"),
+        ({"views": CHANGED}, "linked rows of view 'view_1'"),
         ({"y": PEOPLE.linked_target[::-1]}, "y"),
         ({"max_epochs": 7}, "parameter max_epochs"),
     ),
 )
 def test_what_differs_is_refused_by_name(ours, what):
     with pytest.raises(ValueError, match=f"rank 1 has other {what} than rank 0. Seed whatever"):
-        check_same_everywhere(fit_inputs(**ours), Second(fit_inputs()))
+        check_same_everywhere(fit_inputs(**ours), OneOfTwo(fit_inputs()))
 
 
 class Packed(LazyRows):
@@ -346,8 +317,6 @@ def test_of_rows_that_must_be_unpacked_the_number_is_compared():
         model = MultiViewEncoder(random_state=0)
         return model._inputs(Xs=views, parameters=model.get_params(deep=False))
 
-    check_same_everywhere(packed(9), Second(packed(9)))
-    with pytest.raises(
-        ValueError, match="rank 1 has other unaligned rows of view 'view_0'; unaligned"
-    ):
-        check_same_everywhere(packed(9), Second(packed(8)))
+    check_same_everywhere(packed(9), OneOfTwo(packed(9)))
+    with pytest.raises(ValueError, match="other unaligned rows of view 'view_0'; unaligned"):
+        check_same_everywhere(packed(9), OneOfTwo(packed(8)))

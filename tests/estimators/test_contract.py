@@ -30,9 +30,6 @@ def bits(model):
     return rows, weights, found, references
 
 
-# parameters
-
-
 @BOTH
 def test_the_constructor_stores_what_it_is_given_and_nothing_else(kind):
     parameters = inspect.signature(kind).parameters
@@ -52,10 +49,7 @@ def test_settings_are_set_in_a_specification_not_in_a_name(kind):
     model.set_params(coupling__n_projections=7, view_regularizer__weight=0.3)
     assert model.coupling.n_projections == 7
     assert model.get_params()["view_regularizer__weight"] == 0.3
-    message = (
-        "Expected coupling to be a specification object to set coupling__n_projections, but it is "
-        r"the name 'hot-reference'. Pass coupling=hotview.HOTReferenceSpec\(n_projections=...\)"
-    )
+    message = r"it is the name 'hot-ref.*=hotview\.HOTReferenceSpec\(n_projections=...\)"
     with pytest.raises(ValueError, match=message):
         kind().set_params(coupling__n_projections=7)
     model.set_params(coupling=hv.LSCCASpec(), coupling__weight=0.5)
@@ -88,22 +82,15 @@ def test_a_fit_returns_the_estimator_and_leaves_its_parameters(kind):
 @BOTH
 def test_nothing_is_encoded_or_predicted_before_fit(kind):
     model = kind()
-    calls = [
-        lambda: model.transform(VIEWS),
-        lambda: model.transform_view(VIEWS["view_0"], "view_0"),
-        lambda: model.get_feature_names_out(),
-    ]
+    calls = {"transform": (VIEWS,), "transform_view": (VIEWS["view_0"], "view_0")}
+    calls["get_feature_names_out"] = ()
     predictions = ("predict", "predict_proba", "predict_log_proba", "predict_set")
     assert all(hasattr(model, name) == (kind is MultiViewClassifier) for name in predictions)
     if kind is MultiViewClassifier:
-        calls += [lambda name=name: getattr(model, name)(VIEWS) for name in predictions]
-        calls.append(lambda: model.score(VIEWS, Y))
-    for call in calls:
+        calls |= {"score": (VIEWS, Y), **dict.fromkeys(predictions, (VIEWS,))}
+    for name, arguments in calls.items():
         with pytest.raises(NotFittedError, match=f"This {kind.__name__} instance is not fitted"):
-            call()
-
-
-# seeds
+            getattr(model, name)(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -157,32 +144,22 @@ def global_state():
 
 
 @may_collapse
-@BOTH
-def test_dropout_of_ones_own_follows_the_seed_and_moves_no_global_generator(kind):
-    dropping = {"view_0": nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.5))}
-    model = small(kind, encoders=dropping)
+def test_fits_in_three_threads_are_those_of_one_and_leave_global_generators_alone():
+    own = {"view_0": nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.5))}
+    models = [
+        small(MultiViewEncoder, encoders=own, random_state=0),
+        small(MultiViewEncoder, random_state=1),
+        small(MultiViewEncoder, encoders=own, random_state=2),
+        small(MultiViewClassifier, encoders=own),
+    ]
     np.random.seed(1)  # noqa: NPY002
-    torch.manual_seed(1)
-    before = global_state()
-    first = fit(clone(model))
-    first.transform(VIEWS)
-    fit(clone(model).set_params(random_state=None))
+    before, start = global_state(), Barrier(3)
+    serial = [bits(fit(clone(model))) for model in models]
+    assert serial[0] != serial[2]
+    fit(clone(models[0]).set_params(random_state=None)).transform(VIEWS)
     assert global_state() == before
     torch.manual_seed(77)
-    assert bits(fit(clone(model))) == bits(first)
-    assert bits(fit(clone(model).set_params(random_state=1))) != bits(first)
-
-
-@may_collapse
-def test_fits_in_three_threads_are_those_of_one_and_leave_global_generators_alone():
-    own = nn.Sequential(nn.Linear(5, 6), nn.Dropout(0.5))
-    models = [
-        small(MultiViewEncoder, encoders={"view_0": own}, random_state=0),
-        small(MultiViewEncoder, random_state=1),
-        small(MultiViewEncoder, encoders={"view_0": own}, random_state=2),
-    ]
-    serial = [bits(fit(clone(model))) for model in models]
-    before, start = global_state(), Barrier(3)
+    before = global_state()
 
     def fit_at_once(model):
         model = clone(model)
@@ -190,7 +167,8 @@ def test_fits_in_three_threads_are_those_of_one_and_leave_global_generators_alon
         return bits(fit(model))
 
     with ThreadPoolExecutor(3) as threads:
-        assert list(threads.map(fit_at_once, models)) == serial
+        assert list(threads.map(fit_at_once, models[:3])) == serial[:3]
+    assert bits(fit(clone(models[3]))) == serial[3]
     assert global_state() == before
 
 
@@ -206,9 +184,6 @@ def test_a_fit_without_code_of_the_users_does_not_wait_for_one_with():
     with ThreadPoolExecutor(1) as threads:
         fit(small(MultiViewEncoder, encoders={"view_0": Waits(5, 4)}))
     assert bits(found[0]) == bits(fitted(MultiViewEncoder))
-
-
-# copies
 
 
 @BOTH

@@ -14,10 +14,7 @@ import hotview as hv
 from hotview import MultiViewClassifier, MultiViewEncoder, StackedViews
 from hotview.datasets import make_views
 from hotview.estimators.batched_fit import fit_batched
-from hotview.estimators.diagnostics import (
-    FitWarnings,
-    collapse_warning,
-)
+from hotview.estimators.diagnostics import FitWarnings, collapse_warning
 from tests.estimators.small_fits import BOTH, SMALL, UNCOUPLED
 
 SETTINGS = {**UNCOUPLED, "n_components": 4}
@@ -38,9 +35,6 @@ def warned(model, views=VIEWS, y=Y, category=UserWarning, **more):
     return str(caught[0].message)
 
 
-# labels
-
-
 def test_labels_that_are_texts_of_missing_values_are_counted():
     names = np.array(["ill", "odd", "well"])[Y].astype("U8")
     y, own, truth = names.copy(), names.copy(), names[:9].copy()
@@ -58,9 +52,6 @@ def test_labels_that_are_texts_of_missing_values_are_counted():
     assert model.trained_on_["unaligned_labeled"] == {"view_0": 39}
     other = small(MultiViewClassifier, unlabeled_marker=None).fit(VIEWS, y)
     assert other.classes_.tolist() == ["", "ill", "nan", "odd", "well"]
-
-
-# columns
 
 
 def test_constant_columns_are_mentioned_once():
@@ -88,9 +79,6 @@ def test_constant_columns_are_mentioned_once():
     assert [len(m.fit_warnings_) for m in (first, second)] == [0, 1]
 
 
-# few views
-
-
 @pytest.mark.parametrize(("kind", "n_views"), ((MultiViewEncoder, 2), (MultiViewClassifier, 3)))
 def test_few_views_leave_the_plan_no_freedom(kind, n_views):
     views = dict(list(VIEWS.items())[:n_views])
@@ -102,9 +90,6 @@ def test_few_views_leave_the_plan_no_freedom(kind, n_views):
     np.testing.assert_allclose(weights, 1 / len(weights), rtol=1e-5)
     for coupling in ("sw-pairwise", "hot-reference"):
         small(kind, coupling=coupling).fit(views, Y)
-
-
-# collapse
 
 
 @BOTH
@@ -154,14 +139,9 @@ def test_which_latents_have_collapsed(latents, named):
 
 
 def test_a_view_of_two_columns_is_allowed_to_be_a_line():
-    for latents, n_columns in (
-        ([cloud(1.0, 0.0, 0.0), cloud(1.0, 1.0, 1.0)], [2, 5]),
-        ([cloud(1.0, 0.05), cloud(1.0, 1.0)], [5, 5]),
-    ):
-        assert collapse_warning(["a", "b"], latents, n_columns, 1.0, REMEDIES) is None
-
-
-# plans
+    line, flat = [cloud(1.0, 0.0, 0.0), cloud(1.0, 1.0, 1.0)], [cloud(1.0, 0.05), cloud(1.0, 1.0)]
+    assert collapse_warning(["a", "b"], line, [2, 5], 1.0, REMEDIES) is None
+    assert collapse_warning(["a", "b"], flat, [5, 5], 1.0, REMEDIES) is None
 
 
 @pytest.mark.parametrize(("kind", "n"), ((MultiViewEncoder, 2), (MultiViewClassifier, 1)))
@@ -173,9 +153,6 @@ def test_a_plan_that_has_not_converged(kind, n):
     assert f"off by {model.plan_.marginal_error:.1e} of the mass after 1 iter" in text
     assert "Raise sinkhorn_max_iter or reg" in text
     assert model.history_["marginal_error"][-1] > 1e-6
-
-
-# labels
 
 
 def test_classes_without_a_linked_label():
@@ -209,9 +186,6 @@ def test_views_that_too_few_linked_rows_teach_are_named(n_linked, pseudo_labels)
     assert all(expected in text for text in found)
 
 
-# where they point
-
-
 def test_every_door_points_at_the_caller():
     views = dict(list(VIEWS.items())[:2])
     X, model = np.hstack(list(views.values())), small(MultiViewEncoder, coupling="hot-pairwise")
@@ -228,17 +202,12 @@ def test_every_door_points_at_the_caller():
 
 def test_warnings_are_issued_once_and_collected_in_silent_processes():
     silent, shown = FitWarnings(shown=False), FitWarnings()
-    silent.add("first")
-    silent.add("first")
-    silent.add(None)
-    assert silent.texts == ["first"]
+    for text in ("first", "first", None):
+        silent.add(text)
     with pytest.warns(ConvergenceWarning, match="second"):
         shown.add("second", ConvergenceWarning)
     shown.add("second", ConvergenceWarning)  # warnings are errors here
-    assert shown.texts == ["second"]
-
-
-# what a model was trained on
+    assert (silent.texts, shown.texts) == (["first"], ["second"])
 
 
 PEOPLE = make_views(60, n_views=3, labeled=0.5, random_state=0)
@@ -261,12 +230,9 @@ def test_rows_and_labels_are_counted():
     assert description["versions"]["python"] == platform.python_version()
     assert description["versions"]["torch"] == str(torch.__version__)
     assert json.loads(json.dumps(description)) == description
-    description = hv.MultiViewEncoder(**SMALL).fit(PEOPLE.views, paired=True).trained_on_
-    assert (description["linked"], description["unaligned"]) == (60, {})
-    assert "classes" not in description  # an encoder counts rows alone
-
-
-def test_the_precision_is_the_one_that_was_used():
     for requested, used in (("tf32", "float32"), ("bfloat16", "bfloat16")):
-        encoder = hv.MultiViewEncoder(**SMALL, precision=requested).fit(PEOPLE.views)
-        assert encoder.trained_on_["precision"] == used  # a CPU has no TF32
+        encoder = hv.MultiViewEncoder(**SMALL, precision=requested).fit(PEOPLE.views, paired=True)
+        description = encoder.trained_on_
+        assert description["precision"] == used  # a CPU has no TF32
+        assert (description["linked"], description["unaligned"]) == (60, {})
+        assert "classes" not in description  # an encoder counts rows alone

@@ -41,7 +41,7 @@ def small(coupling="none", view_regularizer="none", **parameters):
     )
 
 
-#: Every coupling and every regularizer; test_classifier.py pairs them otherwise.
+#: Every coupling and every regularizer, each with several of the others.
 PAIRS = tuple((c, tuple(VIEW_REGULARIZERS)[(i + 1) % 4]) for i, c in enumerate(COUPLINGS))
 
 
@@ -68,10 +68,7 @@ def test_every_coupling_and_regularizer_trains(coupling, view_regularizer):
 
 
 def test_couplings_of_individuals_refuse_unpaired_views():
-    message = (
-        "Expected aligned rows for coupling='dgcca'.*'view_0', 'view_1', 'view_2', 'view_3'"
-        ".*paired=True.*'hot-reference'"
-    )
+    message = "aligned rows for coupling='dgcca'.*'view_3'.*paired=True.*'hot-reference'"
     with pytest.raises(ValueError, match=message):
         small("dgcca").fit(PAIRED)  # of equal sizes, which proves nothing
     strangers = {name: np.full_like(X, np.nan) for name, X in PAIRED.items()}
@@ -107,23 +104,18 @@ def test_only_complete_rows_are_paired():
     assert found.batch_size_ == 37
 
 
-def test_an_epoch_is_one_pass_over_the_largest_view():
+@pytest.mark.parametrize(("batch_size", "used"), ((15, 14), (1000, 40)))  # 40 rows in 3 steps, 1
+def test_an_epoch_is_one_pass_over_the_largest_view(batch_size, used):
     views = {name: X[: 40 - 10 * s] for s, (name, X) in enumerate(PAIRED.items())}
-    model = small("sw-reference", batch_size=15).fit(views)
-    assert model.batch_size_ == 14  # 40 rows in 3 steps
-    assert model.references_.shape == (1, 14, 3)
-    whole = small("sw-reference", batch_size=1000).fit(views)
-    assert whole.batch_size_ == 40
-    assert whole.references_.shape == (1, 40, 3)
+    model = small("sw-reference", batch_size=batch_size).fit(views)
+    assert model.batch_size_ == used
+    assert model.references_.shape == (1, used, 3)
 
 
 def test_more_steps_make_longer_epochs():
-    short = small("hot-reference", max_epochs=1, steps_per_epoch=1).fit(PAIRED)
     long = small("hot-reference", max_epochs=1, steps_per_epoch=3).fit(PAIRED)
     as_long = small("hot-reference", max_epochs=3, steps_per_epoch=1).fit(PAIRED)
-    mean = np.mean(as_long.history_["loss"])
-    assert long.history_["loss"] == [pytest.approx(mean)]
-    assert as_long.history_["loss"][0] == short.history_["loss"][0]
+    assert long.history_["loss"] == [pytest.approx(np.mean(as_long.history_["loss"]))]
 
 
 def test_fit_transform_is_fit_and_transform_and_y_is_not_used():
@@ -151,9 +143,7 @@ PLANTED = {"n_components": 4, "preprocessing": "none", "device": "cpu"}
 TWO_GROUPS = (HOTPairwiseSpec(), HOTReferenceSpec(n_references=2))
 
 
-@pytest.mark.parametrize(
-    ("coupling", "seed"), tuple(zip(TWO_GROUPS, (0, 1), strict=True)), ids=repr
-)
+@pytest.mark.parametrize(("coupling", "seed"), tuple(zip(TWO_GROUPS, (0, 1), strict=True)))
 def test_planted_groups_of_views_are_found(coupling, seed):
     data = make_views(300, n_views=6, n_groups=2, random_state=seed)
     model = MultiViewEncoder(coupling, max_epochs=5, hidden=(8,), random_state=seed, **PLANTED)

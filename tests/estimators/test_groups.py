@@ -76,13 +76,9 @@ def test_what_names_no_groups_is_refused(arguments, message):
 
 
 def test_groups_in_another_order_than_their_rows_are_refused():
-    frames = {name: pd.DataFrame(np.zeros((3, 2)), index=list("pqr")) for name in ("a", "b")}
-    groups = pd.Series([1, 1, 2], index=list("rqp"))
+    frames = check_tables({name: pd.DataFrame(np.zeros((3, 2)), list("pqr")) for name in "ab"})
     with pytest.raises(ValueError, match="row labels of view 'a' and of groups differ"):
-        encode_groups(groups, None, check_tables(frames), {})
-
-
-# splits
+        encode_groups(pd.Series([1, 1, 2], list("rqp")), None, frames, {})
 
 
 def draw(seed):
@@ -121,29 +117,23 @@ def test_nobody_is_in_two_folds_nor_on_both_sides_of_one(seed, n_folds):
     people = [set(person[fold]) for fold in folds]
     assert sum(map(len, people)) == len(set().union(*people))
     for fold in folds:
-        assert (
-            fold.tolist() == np.flatnonzero((codes >= 0) & np.isin(person, person[fold])).tolist()
-        )
+        of_them = np.flatnonzero((codes >= 0) & np.isin(person, person[fold]))
+        np.testing.assert_array_equal(fold, of_them)
         left = hide(labels, fold)
         check_apart(labels, left, fold)
         assert set(left.codes[left.codes >= 0]) == set(codes[codes >= 0])  # no class is lost
 
 
-def test_people_of_every_class_are_dealt_evenly():
-    person = np.repeat(np.arange(24), 3)
-    codes = np.repeat(np.arange(24) % 3, 3)
-    folds = deal_folds(codes, person, 4, np.random.default_rng(0))
-    assert [np.bincount(codes[fold]).tolist() for fold in folds] == [[6, 6, 6]] * 4
+def test_people_of_every_class_are_dealt_evenly_and_groups_of_one_row_are_no_groups():
+    def deal(codes, groups, n_folds):
+        return deal_folds(codes, groups, n_folds, np.random.default_rng(0))
 
-
-def test_groups_of_one_row_are_no_groups():
+    codes, person = np.repeat(np.arange(24) % 3, 3), np.repeat(np.arange(24), 3)
+    assert [np.bincount(codes[f]).tolist() for f in deal(codes, person, 4)] == [[6, 6, 6]] * 4
     codes = draw(0).linked
     one_each = np.random.default_rng(0).permutation(len(codes))
-    with_groups, without = (
-        [f.tolist() for f in deal_folds(codes, groups, 3, np.random.default_rng(0))]
-        for groups in (one_each, None)
-    )
-    assert with_groups == without
+    for alone, without in zip(deal(codes, one_each, 3), deal(codes, None, 3), strict=True):
+        np.testing.assert_array_equal(alone, without)
 
 
 @settings(max_examples=100, deadline=None)
@@ -161,9 +151,6 @@ def test_nobody_is_on_both_sides_of_a_validation(seed, share):
     np.testing.assert_array_equal(target, codes[held])
     assert (target >= 0).all()
     check_apart(labels, left, held)
-
-
-# fits
 
 
 def test_one_table_may_have_groups():

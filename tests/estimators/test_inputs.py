@@ -32,9 +32,8 @@ def how(tables, preprocessing="standardize", impute=None):
     }
 
 
-def gather(tables, labels=None):
-    shared = scan_views(tables, **how(tables, "none"), device=CPU)
-    return shared.training_rows(labels)
+def scan(tables):
+    return scan_views(tables, **how(tables, "none"), device=CPU)
 
 
 def labels_of(linked, **unaligned):
@@ -66,7 +65,8 @@ def test_labels_of_complete_rows_train_the_joint_head_and_others_their_view():
         {"a": table(1, None, 3, 4), "b": table(11, 12, None, 14)},
         {"a": table(None, 5, 6, 7), "b": table(15)},
     )
-    data = gather(tables, labels_of([0, 1, 2, -1], a=[0, -1, 2, 1]))
+    shared = scan(tables)
+    data = shared.training_rows(labels_of([0, 1, 2, -1], a=[0, -1, 2, 1]))
     # Rows are numbered without the absent ones; individuals 0 and 3 are in both views.
     assert data.aligned.tolist() == [[0, 0], [2, 2]]
     assert data.target.tolist() == [0, -1]
@@ -77,9 +77,9 @@ def test_labels_of_complete_rows_train_the_joint_head_and_others_their_view():
     assert data.classes_known == [{0, 1, 2}, {0, 1}]
     assert data.source_views == [0]  # of the class that the other view has no label of
     assert data.transfer_rows.tolist() == [1]
-    assert len(gather(tables).target) == 0
+    assert len(shared.training_rows(None).target) == 0
     only_b = make_view_tables({"a": table(1, 2), "b": table(3, 4)}, {"b": table(5, 6)})
-    data = gather(only_b, labels_of([-1, -1], b=[0, 1]))
+    data = scan(only_b).training_rows(labels_of([-1, -1], b=[0, 1]))
     assert data.source_views == [1]
     assert [rows.tolist() for rows in data.view_labeled] == [[], [2, 3]]
 
@@ -113,7 +113,7 @@ def test_labels_of_every_view_for_propagation():
     tables = make_view_tables(
         {"a": table(1, None, 3, 4), "b": table(11, 12, None, 14)}, {"a": table(None, 5, 6, 7)}
     )
-    shared = scan_views(tables, **how(tables, "none"), device=CPU)
+    shared = scan(tables)
     labels = shared.view_labels(labels_of([0, 1, 2, -1], a=[0, -1, 2, 1]))
     assert [codes.tolist() for codes in labels.codes] == [[0, 2, -1, -1, 2, 1], [0, 1, -1]]
     # Rows that lack a view are linked, too: they are in some of the views.

@@ -38,9 +38,7 @@ LARGE = ([1, 3, 2**53 + 1], [1, -1, 0, 2])
     ("y", "classes", "codes"),
     (
         ([5.0, np.nan, 3.0], [3.0, 5.0], [1, -1, 0]),
-        ([5, None, 3], [3, 5], [1, -1, 0]),
         ([-1.0, 2.0, 0.0], [0.0, 2.0], [-1, 1, 0]),
-        (["b", None, "a"], ["a", "b"], [1, -1, 0]),
         (["b", float("nan"), "a"], ["a", "b"], [1, -1, 0]),
         (("b", -1, "a"), ["a", "b"], [1, -1, 0]),
         (["-1", "a", "b"], ["-1", "a", "b"], [0, 1, 2]),  # text is never the number −1
@@ -62,7 +60,7 @@ LARGE = ([1, 3, 2**53 + 1], [1, -1, 0, 2])
         (pl.Series(WHOLE), *LARGE),
         (pa.chunked_array([WHOLE]), *LARGE),
     ),
-    ids=range(24),
+    ids=range(22),
 )
 def test_labels_of_every_kind(y, classes, codes):
     before = list(y)
@@ -81,7 +79,6 @@ def test_labels_of_every_kind(y, classes, codes):
         ([-1, 0, 1], 0, [0, -1, 1]),
         (["b", "?", "a"], "?", [1, -1, 0]),
         ([-1.0, np.nan, 1.0], None, [0, -1, 1]),
-        ([5, 3, 5], "?", [1, 0, 1]),
         ([5, 3, 5], np.nan, [1, 0, 1]),
     ),
 )
@@ -93,16 +90,13 @@ def test_classes_are_those_of_all_labels():
     labels = encode([2, -1], {"y": [0, 2, -1], "b": [np.nan]}, sizes={"y": 3, "b": 1, "c": 5})
     assert labels.classes.tolist() == [0, 2]
     assert labels.linked.tolist() == [1, -1]
-    assert {name: codes.tolist() for name, codes in labels.unaligned.items()} == {
-        "y": [0, 1, -1],
-        "b": [-1],
-    }
+    own = {name: codes.tolist() for name, codes in labels.unaligned.items()}
+    assert own == {"y": [0, 1, -1], "b": [-1]}
 
 
 @pytest.mark.parametrize(
     ("y", "message"),
     (
-        ([-1, 0, 0], "one class, 0"),
         (["a", "a", None], "all are of one class, 'a'"),
         ([-1, -1], "no row has a label"),
         ([0.5, 1.0], r"Unknown label type: continuous.*such as 0\.5\. Regression is not offered"),
@@ -114,7 +108,7 @@ def test_classes_are_those_of_all_labels():
         (np.array(["2020-01-01", "2021-01-01"], "datetime64[D]"), "dtype is datetime64"),
         (["ill", "well", "ill\n7,well"], r"a class has a line break: 'ill\\n7,well'"),
     ),
-    ids=range(11),
+    ids=range(10),
 )
 def test_labels_that_cannot_be_classes(y, message):
     with pytest.raises(ValueError, match=message):
@@ -136,11 +130,6 @@ def test_what_does_not_belong_together(unaligned_y, sizes, error, message):
         encode([0, 1], unaligned_y, sizes=sizes)
 
 
-def test_labels_that_are_needed_are_named():
-    with pytest.raises(ValueError, match=r"validation's y to hold a label for every row.*None"):
-        read_labels("validation's y", None, 4, -1)
-
-
 def test_number_labels():
     classes = np.array([2, 4, 9])
     assert number_labels(np.array([4, 9, 1, 5, 99, 2]), classes).tolist() == [1, 2, -1, -1, -1, 0]
@@ -148,9 +137,6 @@ def test_number_labels():
     assert number_labels(np.array(["b", "z"]), np.array(["a", "b"])).tolist() == [1, -1]
     with pytest.raises(ValueError, match="some are text"):
         number_labels(np.array(["4"]), classes)
-
-
-# holding out
 
 
 def make_labels(counts, n_unknown=0, seed=0):
@@ -179,12 +165,9 @@ def test_held_out_labels_are_hidden_and_given_back():
         for seed in range(5)
     }
     assert len(drawn) == 5
-
-
-@pytest.mark.parametrize("share", (0.01, 0.99))
-def test_labels_are_left_on_both_sides(share):
-    with pytest.raises(ValueError, match=f"both sides, but {share} of 20 linked rows with a label"):
-        hold_out(make_labels([10, 10], n_unknown=50), share, np.random.default_rng(0))
+    for share in (0.01, 0.99):
+        with pytest.raises(ValueError, match=f"both sides, but {share} of 30 linked rows with a"):
+            hold_out(labels, share, np.random.default_rng(0))
 
 
 def test_hidden_labels_are_unknown_and_others_stay():
@@ -210,9 +193,6 @@ def test_rows_are_numbered_linked_ones_first_then_view_by_view():
     assert replace(labels, groups=groups).group_numbers.tolist() == [5, 6, 8, 9, 7]
 
 
-# folds
-
-
 @settings(max_examples=100, deadline=None)
 @given(
     counts=st.lists(st.integers(0, 9), min_size=2, max_size=5),
@@ -229,7 +209,6 @@ def test_folds_are_equal_disjoint_and_leave_every_class_a_label(counts, n_unknow
     assert len(folds) == n_folds
     assert len({len(fold) for fold in folds}) == 1
     rows = np.concatenate(folds)
-    assert rows.dtype == np.int64
     assert len(set(rows.tolist())) == len(rows)
     assert len(rows) > sum(n for n in counts if n > 1) - n_folds
     assert (labels.codes[rows] >= 0).all()
@@ -241,27 +220,21 @@ def test_folds_are_equal_disjoint_and_leave_every_class_a_label(counts, n_unknow
     assert (per_class.max(axis=0) - per_class.min(axis=0) <= 1).all()
 
 
-GAPPY = ["x", "", "nan", "NaN", "None", "y", "<NA>", "NaT", "  "]
-
-
-def test_texts_of_missing_labels_are_gaps():
-    found = read_labels("y", GAPPY, 9, -1)
-    assert found.values.tolist() == ["x", "y"]
-    assert np.flatnonzero(found.known).tolist() == [0, 5]
-    assert found.text_gaps == {"": 2, "nan": 1, "NaN": 1, "None": 1, "<NA>": 1, "NaT": 1}
-    # They are classes where nothing is a gap, or where the marker is another text.
-    y = ["None", "mild", "none", None]
-    assert read_labels("y", y, 4, None).values.tolist() == ["None", "mild", "none"]
-    assert read_labels("y", y, 4, "mild").values.tolist() == ["none"]
-    y = ["nancy", "nano", "none", "nullify", "a ", "-"]  # which only contain them
-    assert read_labels("y", y, 6, -1).values.tolist() == y
-
-
 @pytest.mark.parametrize("text", sorted({mark.strip() for mark in MISSING} - {"none"}))
 def test_cells_that_mean_missing_in_files_do_so_in_labels(text):
     found = read_labels("y", ["x", text, "y"], 3, -1)
     assert (found.values.tolist(), found.text_gaps) == (["x", "y"], {text: 1})
+    # They are classes where nothing is a gap.
     assert read_labels("y", ["x", text, "y"], 3, None).values.tolist() == ["x", text, "y"]
+
+
+def test_texts_of_missing_labels_are_gaps_unless_they_are_more_or_another_is_the_marker():
+    found = read_labels("y", ["x", "", "nan", "  ", "y", "nan"], 6, -1)
+    assert np.flatnonzero(found.known).tolist() == [0, 4]
+    assert found.text_gaps == {"": 2, "nan": 2}
+    assert read_labels("y", ["None", "mild", "none"], 3, "mild").values.tolist() == ["none"]
+    y = ["nancy", "nano", "none", "nullify", "a ", "-"]  # which only contain them
+    assert read_labels("y", y, 6, -1).values.tolist() == y
 
 
 def test_gaps_are_counted_by_argument():
@@ -312,10 +285,7 @@ def test_weights_multiply_the_prior():
     # Balanced weights are a uniform prior, unless one is given.
     np.testing.assert_array_equal(prior_of(None, "balanced"), prior_of("uniform"))
     np.testing.assert_allclose(prior_of(given, "balanced"), [[0.5, 0.25, 0.25]] * 2)
-
-
-def test_a_class_of_weight_0_has_nearly_no_prior():
-    found = replace_prior(LOG_PRIOR, None, {"x": 0}, CLASSES)
+    found = replace_prior(LOG_PRIOR, None, {"x": 0}, CLASSES)  # nearly none
     assert np.isfinite(found).all()
     assert (np.exp(found[:, 0]) < 1e-11).all()
 
@@ -327,12 +297,10 @@ def test_a_class_of_weight_0_has_nearly_no_prior():
         {"x": 0.5, "y": 0.3, "z": 0.1},
         {"x": 1.5, "y": -0.3, "z": -0.2},
         {"x": "0.5", "y": 0.25, "z": 0.25},
-        "equal",
         np.array([0.5, 0.25, 0.25]),
     ),
     ids=str,
 )
 def test_priors_that_cannot_be_used_are_refused(given):
-    message = r"class_prior to be None, 'uniform' or positive probabilities of the classes \['x'"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=r"class_prior.* positive prob.* of the classes \['x'"):
         prior_of(given)

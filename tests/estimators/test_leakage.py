@@ -1,6 +1,5 @@
 """Columns that tell the classes by themselves are named, and no others."""
 
-import warnings
 from itertools import pairwise, product
 from math import comb, exp
 
@@ -9,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from hotview import MultiViewClassifier
+from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import load_handwritten
 from hotview.estimators.leakage import (
     _interval_errors,
@@ -58,12 +57,6 @@ def test_a_column_made_from_the_label_is_found(leak):
     assert leaks_of({n: sparse.csr_array(X) for n, X in views.items()}, y) == LEAK
 
 
-def test_a_value_that_is_missing_in_one_class_is_found():
-    views, y = draw(n_classes=2)
-    views["b"][y == 1, 2] = np.nan
-    assert leaks_of(views, y) == LEAK
-
-
 def test_a_categorical_column_is_taken_as_one_and_named():
     views, y = draw()
     ward = np.array([["i", "u"], ["t", "s"], ["v", "w"]])[y, np.arange(60) // 3 % 2]
@@ -97,6 +90,8 @@ def test_one_percent_of_errors_is_nearly_all():
 
 def test_few_labels_say_nothing():
     views, y = draw(n_classes=2)
+    views["b"][y == 1, 2] = np.nan  # a value that is missing in one class tells it, too
+    assert leaks_of(views, y) == LEAK
     views["b"][:, 2] = y
     gaps = np.where(np.arange(60) < 28, y, np.nan)
     assert leaks_of(views, gaps) == []
@@ -164,13 +159,9 @@ def test_real_columns_raise_no_alarm():
 
 
 def test_an_encoder_has_no_classes():
-    from hotview import MultiViewEncoder
-
     inputs = MultiViewEncoder(random_state=0)._inputs(draw()[0])
     assert find_leaks(inputs) == ([], 0, 0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert list(leakage_warnings(inputs)) == []
+    assert list(leakage_warnings(inputs)) == []
 
 
 def brute_force(counts, n_intervals):

@@ -6,12 +6,7 @@ import torch
 
 import hotview as hv
 from hotview import MultiViewClassifier
-from hotview.estimators.parameters import (
-    check_parameters,
-    hidden_of,
-    pick_device,
-    pick_processes,
-)
+from hotview.estimators.parameters import check_parameters, hidden_of, pick_device, pick_processes
 from hotview.losses import SWPairwise
 
 NAMES = ["a", "b", "c"]
@@ -46,11 +41,7 @@ def coupled(**settings):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     (
-        (
-            {"coupling": "HOT-pairwise "},
-            ValueError,
-            "coupling to be one of 'none', 'lscca', 'dgcca', .*Did you mean 'hot-pairwise'",
-        ),
+        ({"coupling": "HOT-pairwise "}, ValueError, "one of 'none', .*Did you mean 'hot-pairwise'"),
         ({"coupling": None}, ValueError, "coupling.*Did you mean 'none'"),
         ({"coupling": SWPairwise()}, TypeError, r"or a CouplingSpec, but it is SWPairwise\("),
         ({"coupling": hv.LSCCASpec}, TypeError, r"the class LSCCASpec. Pass coupling=hotview.LSC"),
@@ -64,7 +55,6 @@ def coupled(**settings):
         ({"initialization": "zero"}, ValueError, "'pca', 'random'"),
         ({"fusion": True}, ValueError, "fusion to be one of.*'weighted', 'average'"),
         ({"pseudo_labels": None}, ValueError, "pseudo_labels to be True or False"),
-        ({"pseudo_labels": 1}, ValueError, "pseudo_labels=False to do without"),
         ({"max_epochs": "auto"}, ValueError, "max_epochs"),
         ({"steps_per_epoch": 0}, ValueError, "steps_per_epoch"),
         ({"batch_size": None}, ValueError, "batch_size"),
@@ -80,12 +70,9 @@ def coupled(**settings):
         ({"impute": "medain"}, ValueError, "impute to be one of 'mean'.*Did you mean 'median'"),
         ({"impute": {"b": "mode"}}, ValueError, r"impute\['b'\] to be one"),
         ({"random_state": "0"}, ValueError, "random_state to be None, a whole number.*'0'"),
-        ({"random_state": -1}, ValueError, "random_state.*-1"),
         ({"verbose": "yes"}, ValueError, "verbose to be True, False or 'auto'"),
         ({"callbacks": print}, TypeError, r"callbacks to be a list of functions.*\[function\]"),
-        ({"callbacks": [3]}, TypeError, "callbacks to be a list"),
         ({"devices": 0}, ValueError, "devices"),
-        ({"devices": "all"}, ValueError, "devices"),
         ({"device": "warp"}, ValueError, "device.*'warp'.*Use device='cpu'"),
         ({"hidden": {"a": (8,)}}, ValueError, r"lacks \['b'\]"),
         ({"impute": {"aa": "mean"}}, ValueError, r"also names \['aa'\]\. Did you mean 'a'"),
@@ -98,9 +85,6 @@ def test_what_may_not(change, error, message):
         MultiViewClassifier(**{"device": "cpu", **change}).fit(views, [0, 1, 0, 1])
 
 
-# devices
-
-
 def test_devices():
     for device in ("cpu", torch.device("cpu")):
         assert pick_device(device) == torch.device("cpu")
@@ -108,6 +92,9 @@ def test_devices():
     assert not pick_processes(DEFAULTS).is_distributed
     with pytest.raises(ValueError, match="gives every process a device of its own"):
         pick_processes({**DEFAULTS, "devices": 2, "device": "cpu:0"})
+    for device in ("meta", "cuda:99", None, 1.5, ""):
+        with pytest.raises(ValueError, match=r"device to be 'auto' or a device.*Use device='cpu'"):
+            pick_device(device)
 
 
 def test_a_regularizer_of_the_users_own_is_fitted_in_one_process():
@@ -119,19 +106,9 @@ def test_a_regularizer_of_the_users_own_is_fitted_in_one_process():
         check_parameters({**DEFAULTS, "devices": 2, "view_regularizer": Own()})
 
 
-@pytest.mark.parametrize("device", ("meta", "cuda:99", None, 1.5, ""))
-def test_devices_that_cannot_be_used(device):
-    with pytest.raises(ValueError, match=r"device to be 'auto' or a device.*Use device='cpu'"):
-        pick_device(device)
-
-
-# hidden layers
-
-
 @pytest.mark.parametrize(
     ("hidden", "expected"),
     (
-        ((128,), [(128,)] * 3),
         ([4, 5], [(4, 5)] * 3),
         ((), [()] * 3),
         ({"c": (1,), "a": (), "b": [2, 3]}, [(), (2, 3), (1,)]),
@@ -146,7 +123,6 @@ def test_hidden_layers(hidden, expected):
     ("hidden", "message"),
     (
         (128, r"tuple of layer widths.*128.*hidden=\(128,\)"),
-        ("128", "'128'"),
         ((0,), r"at least 1.*\(0,\)"),
         ((8, -1), "at least 1"),
         ({"a": (1,), "b": (1,), "c": (1,), "d": (1,)}, r"also names \['d'\]"),
@@ -155,9 +131,6 @@ def test_hidden_layers(hidden, expected):
 def test_hidden_layers_that_cannot_be(hidden, message):
     with pytest.raises(ValueError, match=message):
         hidden_of(hidden, NAMES)
-
-
-# specifications
 
 
 def test_names_become_specifications_with_the_estimators_default_weight():

@@ -1,13 +1,9 @@
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn import config_context
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -55,15 +51,18 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-def make_stacked(n=60, seed=0):
+def make_stacked():
     """Two views of three and four columns side by side, whose classes are blobs in both."""
-    rng = np.random.default_rng(seed)
-    y = rng.permutation(np.arange(n) % 2)
-    centers = np.repeat([[2.0] * 7, [-2.0] * 7], [1, 1], axis=0)
-    return centers[y] + rng.normal(size=(n, 7)), y
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.arange(60) % 2)
+    return 2.0 - 4.0 * y[:, None] + rng.normal(size=(60, 7)), y
 
 
 SLICES = {"first": slice(0, 3), "second": slice(3, None)}
+
+
+def split(X):
+    return {name: X[:, columns] for name, columns in SLICES.items()}
 
 
 def small(kind=MultiViewClassifier, **parameters):
@@ -101,28 +100,18 @@ def test_checks_that_the_usual_settings_refuse_as_the_docs_say(name, wrapped, me
 
 def test_the_columns_are_the_views():
     X, y = make_stacked()
-    views = {"first": X[:, :3], "second": X[:, 3:]}
-    model, plain = stacked().fit(X, y), small().fit(views, y)
-    np.testing.assert_array_equal(model.predict_proba(X), plain.predict_proba(views))
-    np.testing.assert_array_equal(model.predict_log_proba(X), plain.predict_log_proba(views))
-    np.testing.assert_array_equal(model.predict(X), plain.predict(views))
-    assert model.score(X, y) == plain.score(views, y)
-    weights = np.arange(len(y))
-    assert model.score(X, y, weights) == plain.score(views, y, weights)
-    Z = plain.transform(views)
+    model, plain = stacked().fit(X, y), small().fit(split(X), y)
+    for method in ("predict", "predict_proba", "predict_log_proba"):
+        found, expected = getattr(model, method)(X), getattr(plain, method)(split(X))
+        np.testing.assert_array_equal(found, expected)
+    for weights in (None, np.arange(len(y))):
+        assert model.score(X, y, weights) == plain.score(split(X), y, weights)
+    Z = plain.transform(split(X))
     np.testing.assert_array_equal(model.transform(X), np.hstack([Z["first"], Z["second"]]))
     np.testing.assert_array_equal(model.classes_, [0, 1])
-    assert {name: c.tolist() for name, c in model.view_columns_.items()} == {
-        "first": [0, 1, 2],
-        "second": [3, 4, 5, 6],
-    }
-
-
-def test_sparse_tables():
-    X, y = make_stacked()
+    assert [c.tolist() for c in model.view_columns_.values()] == [[0, 1, 2], [3, 4, 5, 6]]
     X = np.where(np.abs(X) < 1, 0.0, X)
-    expected = stacked().fit(X, y).predict_proba(X)
-    model = stacked().fit(sparse.coo_array(X), y)
+    expected, model = stacked().fit(X, y).predict_proba(X), stacked().fit(sparse.coo_array(X), y)
     np.testing.assert_allclose(model.predict_proba(sparse.csr_matrix(X)), expected, rtol=1e-5)
 
 
@@ -136,23 +125,25 @@ def make_blocks():
 
 def test_rows_of_one_view_are_unaligned_rows_that_keep_their_labels():
     A, B, y = make_blocks()
+    X = np.hstack([A, B])
     heads = {"pseudo_labels": False}  # neighbors predict these rows from few labels already
-    model = stacked(**heads).fit(np.hstack([A, B]), y)
-    plain = small(**heads).fit(
-        {"first": A[:30], "second": B[:30]},
-        y[:30],
-        unaligned={"first": A[45:], "second": B[30:45]},
-        unaligned_y={"first": y[45:], "second": y[30:45]},
-    )
-    found, expected = (
-        model.predict_proba(np.hstack([A, B])),
-        plain.predict_proba({"first": A, "second": B}),
-    )
-    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    model, plain = stacked(**heads).fit(X, y), small(**heads)
+    own = {"first": y[45:], "second": y[30:45]}
+    others = {"first": A[45:], "second": B[30:45]}
+    plain.fit({"first": A[:30], "second": B[:30]}, y[:30], unaligned=others, unaligned_y=own)
+    expected = plain.predict_proba(split(X))
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-4)
     # The labels of the incomplete rows have been used: without them the model is another.
     hidden = np.where(np.arange(60) < 30, y, -1)
-    other = stacked(**heads).fit(np.hstack([A, B]), hidden).predict_proba(np.hstack([A, B]))
+    other = stacked(**heads).fit(X, hidden).predict_proba(X)
     assert np.abs(other - expected).max() > 1e-3
+    # Features of absent views are NaN.
+    absent = np.repeat(np.isnan(X[:, [0, -1]]), 4, axis=1)
+    np.testing.assert_array_equal(np.isnan(model.transform(X)), absent)
+    nothing = np.full((1, 7), np.nan)
+    with pytest.raises(ValueError, match=r"at least one of the views.*1 have none.*row 60"):
+        model.predict(np.vstack([X, nothing]))
+    assert np.isnan(model.transform(nothing)).all()
 
 
 @pytest.mark.parametrize("paired", (False, True))
@@ -165,21 +156,8 @@ def test_the_encoder_learns_from_rows_of_one_view(paired):
     else:
         plain.fit({"first": np.delete(A, range(30, 45), 0), "second": B[:45]})
     X, _ = make_stacked()
-    Z = plain.transform({"first": X[:, :3], "second": X[:, 3:]})
+    Z = plain.transform(split(X))
     np.testing.assert_array_equal(model.transform(X), np.hstack([Z["first"], Z["second"]]))
-
-
-def test_features_of_absent_views_are_nan():
-    A, B, y = make_blocks()
-    X = np.hstack([A, B])
-    model = stacked(max_epochs=1).fit(X, y)
-    expected = np.zeros((60, 8), dtype=bool)
-    expected[30:45, :4] = expected[45:, 4:] = True
-    np.testing.assert_array_equal(np.isnan(model.transform(X)), expected)
-    nothing = np.full((1, 7), np.nan)
-    with pytest.raises(ValueError, match=r"at least one of the views.*1 have none.*row 60"):
-        model.predict(np.vstack([X, nothing]))
-    assert np.isnan(model.transform(nothing)).all()
 
 
 def test_pipeline():
@@ -204,20 +182,15 @@ def test_grid_search_over_nested_parameters_and_calibration():
     assert calibrated.score(X, y) > 0.8
 
 
-def test_pickled_and_cloned():
+def test_the_wrapped_estimator_is_not_changed_and_its_container_not_used():
     X, y = make_stacked()
-    wrapped = small().set_output(transform="pandas")  # whose own frames change nothing
+    wrapped = small().set_output(transform="pandas")
     before = dict(vars(wrapped))
     model = StackedViews(wrapped, SLICES).fit(X, y)
     assert vars(wrapped) == before
     assert model.estimator is wrapped
     assert model.estimator_ is not wrapped
-    Z = model.transform(X)
-    assert isinstance(Z, np.ndarray)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X), Z)
-    with pytest.raises(NotFittedError):
-        clone(model).transform(X)
-    np.testing.assert_array_equal(clone(model).fit(X, y).transform(X), Z)
+    assert isinstance(model.transform(X), np.ndarray)
 
 
 def test_methods_and_tags_are_those_of_the_wrapped_estimator():
@@ -225,16 +198,14 @@ def test_methods_and_tags_are_those_of_the_wrapped_estimator():
     assert is_classifier(StackedViews())  # None is the default classifier
     assert all(hasattr(StackedViews(), name) for name in methods)
     assert not any(hasattr(stacked(MultiViewEncoder), name) for name in (*methods, "classes_"))
-    assert all(hasattr(stacked(MultiViewEncoder), name) for name in ("transform", "fit_transform"))
-    classifier, encoder = get_tags(stacked()), get_tags(stacked(MultiViewEncoder))
-    assert (classifier.estimator_type, encoder.estimator_type) == ("classifier", None)
-    assert (classifier.classifier_tags is None, encoder.classifier_tags is None) == (False, True)
-    assert (classifier.target_tags.required, encoder.target_tags.required) == (True, False)
-    for tags in (classifier, encoder):
+    for model, is_one in ((stacked(), True), (stacked(MultiViewEncoder), False)):
+        assert hasattr(model, "fit_transform")
+        tags = get_tags(model)
+        assert tags.estimator_type == ("classifier" if is_one else None)
+        assert (tags.classifier_tags is not None) == tags.target_tags.required == is_one
         assert tags.transformer_tags.preserves_dtype == []
         assert tags.input_tags.allow_nan
         assert tags.input_tags.sparse
-        assert tags.input_tags.two_d_array
 
 
 def make_frame():
@@ -247,30 +218,18 @@ def test_columns_by_name():
     frame, y = make_frame()
     views = {"second": ["g1", "g2", "g3", "g4"], "first": ["bmi", "age"]}
     model = StackedViews(small(), views).fit(frame, y)
+    names = [f"{view}_{j}" for view in views for j in range(4)]
+    assert model.get_feature_names_out().tolist() == names
     assert model.view_columns_["first"].tolist() == [2, 0]
     assert model.feature_names_in_.tolist() == list(frame.columns)
     X = frame.to_numpy()
-    plain = small().fit({"second": X[:, 3:], "first": X[:, [2, 0]]}, y)
-    np.testing.assert_array_equal(
-        model.predict_proba(frame),
-        plain.predict_proba({"second": X[:, 3:], "first": X[:, [2, 0]]}),
-    )
+    arrays = {"second": X[:, 3:], "first": X[:, [2, 0]]}
+    expected = small().fit(arrays, y).predict_proba(arrays)
+    np.testing.assert_array_equal(model.predict_proba(frame), expected)
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(frame[frame.columns[::-1]])
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         model.predict(X)
-
-
-def test_frames_out():
-    frame, y = make_frame()
-    model = stacked(MultiViewEncoder).fit(frame, y)
-    Z = model.transform(frame)
-    names = [f"{view}_{j}" for view in ("first", "second") for j in range(4)]
-    assert model.get_feature_names_out().tolist() == names
-    with config_context(transform_output="polars"):
-        found = stacked(MultiViewEncoder).fit_transform(frame, y)
-    assert found.columns == names
-    np.testing.assert_array_equal(found.to_numpy(), Z)
 
 
 @pytest.mark.parametrize(
@@ -305,8 +264,7 @@ def resolved(slices, n=5, names=None):
         ({"a": slice(0, 2), "b": slice(2, None)}, {"a": [0, 1], "b": [2, 3, 4]}),
         ({"a": slice(None, -2), "b": slice(-2, 5)}, {"a": [0, 1, 2], "b": [3, 4]}),
         ({"a": slice(0, 5, 2), "b": slice(1, 5, 2)}, {"a": [0, 2, 4], "b": [1, 3]}),
-        ({"a": [1, 2], "c": [4, 3]}, {"a": [1, 2], "c": [4, 3]}),  # one column is in no view
-        ([[4, 0], [1]], {"view_0": [4, 0], "view_1": [1]}),
+        ([[4, 0], [1]], {"view_0": [4, 0], "view_1": [1]}),  # two columns are in no view
         ((np.array([0, 1]), range(2, 4)), {"view_0": [0, 1], "view_1": [2, 3]}),
         ({"a": [-1], "b": [0]}, {"a": [4], "b": [0]}),
         ({"a": ["bmi", "age"], "b": slice(3, None)}, {"a": [2, 0], "b": [3, 4]}),
@@ -321,17 +279,14 @@ def test_columns_are_found_by_slice_number_and_name(slices, expected):
     ("slices", "message"),
     (
         (None, "view_slices to be a dict or list.*it is None.*slice"),
-        ("age", "view_slices to be a dict or list"),
         ({"a": slice(0, 5)}, "at least two views, but it holds 1"),
         ({"a": slice(0, 3), "b": [4, 2]}, "column 2 is in 'a' and again in 'b'"),
         ({"a": [0], "b": [5]}, r"\['b'\] to stay within.*n_features = 5, but it names 5"),
-        ({"a": [0], "b": [-6]}, "it names -6"),
         ({"a": slice(0, 2), "b": slice(7, None)}, "it names 7"),
         ({"a": slice(0, 5), "b": slice(5, None)}, "'b' to have at least one.*n_features = 5"),
         ({"a": ["age", "size"], "b": ["sex"]}, "none named 'size'.*'age', 'sex', 'bmi'"),
         ({"a": [3.0], "b": [1]}, r"\['a'\] to be a slice or a list.*\[3.0\]"),
         ({"a": "age", "b": [1]}, r"\['a'\] to be a slice or a list.*Write \['age'\]"),
-        ({"a": [True, False], "b": [1]}, r"\['a'\] to be a slice or a list"),
         ({"a": slice("age", "sex"), "b": [4]}, "slice of column numbers.*one by one"),
     ),
 )
