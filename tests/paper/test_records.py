@@ -1,8 +1,9 @@
 import io
 import json
 import math
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,36 +13,25 @@ from rich.console import Console
 from paper import environment
 from paper.cells import Cell
 from paper.data import load_dataset
-from paper.environment import (
-    gpu_lock,
-    one_thread,
-    pick_device,
-)
+from paper.environment import gpu_lock, one_thread, pick_device
 from paper.estimators import make_estimator, plain_parameters
 from paper.inventory import take_inventory
 from paper.json_files import plain, write_json
 from paper.progress import TrainingsBar
-from paper.records import (
-    FORMAT,
-    ForeignRecordError,
-    read_record,
-    record_path,
-    write_record,
-)
+from paper.records import FORMAT, ForeignRecordError, read_record, record_path, write_record
 from paper.runs import append_run, read_runs
 from paper.schedule import make_items
 
 CELL = Cell("handwritten", "unsupervised", "HOT (11)", "paper")
+CONTROL = Cell("handwritten", "-", "logistic regression", "-")
 RECORD = {"trial": 7, "scores": {"test": 0.9}, "dataset": {"fingerprint": "abc"}}
 
 
 def test_a_record_is_where_it_should_be_and_comes_back(tmp_path):
     path = write_record(tmp_path, CELL, RECORD)
-    assert path == record_path(tmp_path, CELL, 7)
     assert path.relative_to(tmp_path).as_posix() == f"records/{CELL.id}/trial-007.json"
     found = read_record(tmp_path, CELL, 7, "abc")
     assert found == {"format": FORMAT, "cell": CELL.to_json(), **RECORD}
-    assert read_record(tmp_path, CELL, 8) is None
 
 
 def change(**changes):
@@ -69,12 +59,6 @@ def test_what_is_not_the_record_is_told(tmp_path, spoil, message):
     assert str(path) in str(error.value)
 
 
-CONTROLS = [
-    Cell("handwritten", task, "logistic regression", "-")
-    for task in ("semi-supervised", "unsupervised")
-]
-
-
 def finish(out, cell, *trials, **changed):
     for trial in trials:
         about = {"fingerprint": load_dataset(cell.dataset, None, trial).fingerprint}
@@ -85,36 +69,31 @@ def finish(out, cell, *trials, **changed):
         write_record(out, cell, record)
 
 
-def test_only_what_is_not_there_is_missing(tmp_path):
+@pytest.mark.parametrize("again", (False, True))
+def test_what_is_foreign_is_neither_missing_nor_finished(tmp_path, again):
+    write_record(tmp_path, CELL, {"trial": 1, "scores": {}, "dataset": {"fingerprint": "other"}})
+    path = record_path(tmp_path, CELL, 2)
+    path.write_text("half a rec")
+    found = take_inventory(tmp_path, [CELL], 4, again=again)
+    assert (found.missing, found.n_finished) == ({CELL: (0, 3)}, 0)
+    other, half = found.foreign
+    assert "from other data" in other
+    assert str(path) in half
+
+
+def test_what_is_not_there_or_of_other_parameters_is_missing(tmp_path):
     finish(tmp_path, CELL, 0)
     finish(tmp_path, CELL, 2, device="cuda", random_state=99, verbose=True)
     found = take_inventory(tmp_path, [CELL, CELL], 4)
     assert found.missing == {CELL: (1, 3)}
-    both = take_inventory(tmp_path, CONTROLS, 1)  # of one essence, which counts once
-    assert both.missing == {CONTROLS[0].essence: (0,)}
-    assert (found.n_missing, found.n_finished, found.foreign) == (2, 2, ())
-
-
-@pytest.mark.parametrize("again", (False, True))
-def test_what_is_foreign_is_neither_missing_nor_finished(tmp_path, again):
-    path = record_path(tmp_path, CELL, 1)
-    path.parent.mkdir(parents=True)
-    path.write_text("half a rec")
-    found = take_inventory(tmp_path, [CELL], 3, again=again)
-    assert found.missing == {CELL: (0, 2)}
-    assert found.n_finished == 0
-    assert len(found.foreign) == 1
-    assert str(path) in found.foreign[0]
-    write_record(tmp_path, CELL, {"trial": 1, "scores": {}, "dataset": {"fingerprint": "other"}})
-    assert "from other data" in take_inventory(tmp_path, [CELL], 3).foreign[0]
-
-
-def test_records_of_other_parameters_are_run_again(tmp_path):
-    finish(tmp_path, CELL, 0, 2)
+    assert (found.n_missing, found.n_finished, found.n_stale, found.foreign) == (2, 2, 0, ())
     finish(tmp_path, CELL, 1, coupling__n_projections=7)
-    found = take_inventory(tmp_path, [CELL], 3)
-    assert found.missing == {CELL: (1,)}
-    assert (found.n_finished, found.n_stale, found.foreign) == (2, 1, ())
+    found = take_inventory(tmp_path, [CELL], 4)
+    assert found.missing == {CELL: (1, 3)}
+    assert (found.n_finished, found.n_stale) == (2, 1)
+    both = [replace(CONTROL, task=task) for task in ("semi-supervised", "unsupervised")]
+    both = take_inventory(tmp_path, both, 1)  # of one essence, which counts once
+    assert both.missing == {CONTROL: (0,)}
 
 
 def test_records_from_before_there_were_votes_are_those_of_plain_networks(tmp_path):
@@ -135,69 +114,40 @@ def test_records_from_before_there_were_votes_are_those_of_plain_networks(tmp_pa
 def test_runs_are_noted_in_order(tmp_path):
     assert read_runs(tmp_path) == []
     for seconds in (1.5, 2.5):
-        path = append_run(tmp_path, {"command": "hotview reproduce", "seconds": seconds})
-    assert [run["seconds"] for run in read_runs(tmp_path)] == [1.5, 2.5]
+        path = append_run(tmp_path, {"seconds": seconds})
+    assert read_runs(tmp_path) == [{"seconds": 1.5}, {"seconds": 2.5}]
     # Reports take every .json of this folder for an experiment.
     assert path.relative_to(tmp_path).as_posix() == "paper/runs.jsonl"
 
 
-TRAINED = Cell("handwritten", "unsupervised", "HOT (11)", "paper")
-CONTROL = Cell("handwritten", "-", "logistic regression", "-")
-
-
-def test_items_hold_every_missing_trial_once():
-    missing = {TRAINED: tuple(range(25)), CONTROL: (1, 2, 3, 9)}
-    for device in ("cpu", "cuda"):
+def test_items_hold_every_missing_trial_once_and_the_longest_first():
+    long = Cell("caltech20", "unsupervised", "HOT (11) + AE", "paper")
+    missing = {CELL: tuple(range(20)), CONTROL: (1, 2, 3, 9), long: (0,)}
+    for device, together in (("cpu", 10), ("cuda:0", 20)):
         items = make_items(missing, device)
         for cell, trials in missing.items():
             found = [t for item in items if item.cell == cell for t in item.trials]
             assert sorted(found) == list(trials)
-
-
-def test_more_trials_are_trained_together_on_a_gpu():
-    missing = {TRAINED: tuple(range(20))}
-    assert [len(item.trials) for item in make_items(missing, "cpu")] == [10, 10]
-    assert [len(item.trials) for item in make_items(missing, "cuda:0")] == [20]
-
-
-def test_what_was_together_stays_together_when_some_is_done():
-    # Or the last bits could depend on where a run was interrupted.
-    assert {item.trials for item in make_items({TRAINED: (0, 9, 10, 12)})} == {(0, 9), (10, 12)}
-
-
-def test_the_longest_come_first():
-    cells = [
-        Cell("handwritten", "unsupervised", "HOT (11)", "paper"),
-        Cell("handwritten", "-", "logistic regression", "-"),
-        Cell("caltech20", "unsupervised", "HOT (11) + AE", "paper"),
-    ]
-    items = make_items(dict.fromkeys(cells, (0,)))
-    assert [cells.index(item.cell) for item in items] == [2, 0, 1]
+        assert {len(item.trials) for item in items if item.cell == CELL} == {together}
+    firsts = [item.cell for item in make_items(dict.fromkeys(missing, (0,)))]
+    assert firsts == [long, CELL, CONTROL]
+    # What was together stays together, or the last bits depended on where a run was interrupted.
+    assert {item.trials for item in make_items({CELL: (0, 9, 10, 12)})} == {(0, 9), (10, 12)}
 
 
 def test_numbers_of_all_libraries_become_plain():
-    given = {
-        "W": torch.tensor([[1 / 3, 2 / 3]], dtype=torch.float64),
-        "y": np.array([1, 2]),
-        "n": np.float32(0.5),
-        "yes": np.True_,
-        "hidden": (128,),
-        "bad": [math.nan, math.inf, -math.inf],
-        "none": None,
-        "name": "pix",
-    }
-    found = plain(given, 3)
-    assert found == {
-        "W": [[0.333, 0.667]],
-        "y": [1, 2],
-        "n": 0.5,
-        "yes": True,
-        "hidden": [128],
-        "bad": [None, "inf", "-inf"],
-        "none": None,
-        "name": "pix",
-    }
-    json.dumps(found, allow_nan=False)
+    for given, expected in (
+        (torch.tensor([[1 / 3, 2 / 3]], dtype=torch.float64), [[0.333, 0.667]]),
+        (np.array([1, 2]), [1, 2]),
+        (np.float32(0.5), 0.5),
+        ({"yes": np.True_}, {"yes": True}),
+        ((128,), [128]),
+        ([math.nan, math.inf, -math.inf], [None, "inf", "-inf"]),
+        ([None, "pix"], [None, "pix"]),
+    ):
+        found = plain(given, 3)
+        assert found == expected
+        json.dumps(found, allow_nan=False)
 
 
 def test_a_file_is_whole_or_absent(tmp_path):
@@ -232,25 +182,18 @@ def test_one_thread_inside_and_as_many_as_before_after():
 
 def test_few_train_on_a_gpu_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr(environment.tempfile, "gettempdir", lambda: str(tmp_path))
-    inside, most, lock = 0, 0, threading.Lock()
+    inside, most = [], []
 
-    def work():
-        nonlocal inside, most
+    def work(name):
         with gpu_lock("cuda:0"):
-            with lock:
-                inside += 1
-                most = max(most, inside)
+            inside.append(name)
             time.sleep(0.05)
-            with lock:
-                inside -= 1
+            most.append(len(inside))
+            inside.remove(name)
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=120)
-    assert inside == 0
-    assert most == 1
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(work, range(3), timeout=120))
+    assert most == [1, 1, 1]
 
 
 def test_ten_lines_at_most_in_a_file():

@@ -10,18 +10,10 @@ from scipy import stats
 from paper.catalog import Experiment
 from paper.cells import Cell
 from paper.markdown import number, percent, signed, table
-from paper.plans import (
-    closest,
-    correlations,
-    match_columns,
-    most_alike,
-    row_entropy,
-    similarity,
-    stands_alone,
-)
+from paper.plans import closest, correlations, most_alike, row_entropy, similarity, stands_alone
 from paper.records import record_path, write_record
 from paper.rows import table_rows
-from paper.statistics import half_width, paired_difference
+from paper.statistics import paired_difference
 from paper.summary import summarize, summary_path, write_summary
 
 HOT = Cell("handwritten", "semi-supervised", "HOT (11)", "paper")
@@ -30,6 +22,7 @@ CONTROLS = [
     for task in ("semi-supervised", "unsupervised")
 ]
 OTHER = Cell("msrc", "semi-supervised", "HOT (11)", "paper")
+TASK = "semi-supervised"
 ABOUT = {"label": "Handwritten", "rows": 2000, "views": {"pix": 240}, "classes": 10}
 
 
@@ -86,6 +79,9 @@ def test_scores_stand_in_the_order_of_trials(out):
     assert entry["warnings"] == {"UserWarning: careful": 1.0}
 
 
+KEEPING = Experiment("figure2", "", ("handwritten",), make, keeps_plans=True)
+
+
 def test_plans_are_averaged_and_kept_where_wanted(out):
     entry = entry_of(summarize(EXPERIMENT, out, 3, ()), HOT)
     np.testing.assert_allclose(entry["W"], [[0.0, 0.1], [0.9, 0.0]])
@@ -93,52 +89,46 @@ def test_plans_are_averaged_and_kept_where_wanted(out):
     np.testing.assert_allclose(entry["W_std"], [[0.0, std], [std, 0.0]], atol=1e-6)
     np.testing.assert_allclose(entry["C"], [[0.0, 0.1], [0.1, 0.0]])
     assert "Ws" not in entry
-    keeping = Experiment("figure2", "", ("handwritten",), make, keeps_plans=True)
-    entry = entry_of(summarize(keeping, out, 3, ()), HOT)
+    entry = entry_of(summarize(KEEPING, out, 3, ()), HOT)
     assert entry["Ws"] == [[[0.0, x], [1 - x, 0.0]] for x in (0.0, 0.1, 0.2)]
-
-
-def test_plans_to_references_are_not_averaged_for_these_have_no_order(tmp_path):
-    plans = ([[0.5, 0.0], [0.0, 0.5]], [[0.0, 0.5], [0.5, 0.0]])
-    for trial, W in enumerate(plans):
-        write(tmp_path, HOT, trial, 0.8, W=W, C=W)
-    kept = Experiment("figure5", "A title", ("handwritten",), make, keeps_plans=True)
-    entry = entry_of(summarize(kept, tmp_path, 2, ()), HOT)
+    plans = [[[0.5, 0.0], [0.0, 0.5]], [[0.0, 0.5], [0.5, 0.0]]]
+    for trial, W in enumerate(plans):  # to references, which have no order: not averaged
+        write(out, HOT, trial, 0.8, W=W, C=W)
+    record_path(out, HOT, 2).unlink()
+    entry = entry_of(summarize(KEEPING, out, 2, ()), HOT)
     assert "W" not in entry
-    assert entry["Ws"] == list(plans)
+    assert entry["Ws"] == plans
 
 
-def test_what_is_missing_is_stated_and_keeps_its_place(out):
+def test_what_is_missing_keeps_its_place_and_what_numbers_depend_on_is_told(out):
     record_path(out, HOT, 1).unlink()
-    entry = entry_of(summarize(EXPERIMENT, out, 4, ()), HOT)
-    assert entry["scores"]["test"] == [0.8, None, 0.82, None]
-    assert entry["missing"] == 2
-
-
-def test_cells_without_records_are_there_if_wanted(out):
-    assert OTHER.to_json() not in [e["cell"] for e in summarize(EXPERIMENT, out, 3, ())["cells"]]
-    summary = summarize(EXPERIMENT, out, 3, {OTHER})
-    assert entry_of(summary, OTHER)["scores"] == {"test": [None] * 3}
-    assert entry_of(summary, OTHER)["missing"] == 3
-    assert summary["datasets"]["msrc"] == {"label": "msrc"}
-
-
-def test_what_numbers_depend_on_is_kept(out):
     write(out, HOT, 3, 0.9, **plan(0.3), versions={"torch": "2.1"}, device="b")
-    summary = summarize(EXPERIMENT, out, 4, ())
-    assert summary["datasets"] == {"handwritten": ABOUT}
+    summary = summarize(EXPERIMENT, out, 5, {OTHER})
+    entry = entry_of(summary, HOT)
+    assert entry["scores"]["test"] == [0.8, None, 0.82, 0.9, None]
+    assert entry["missing"] == 2
+    assert entry_of(summary, OTHER)["scores"] == {"test": [None] * 5}
+    assert summary["datasets"] == {"handwritten": ABOUT, "msrc": {"label": "msrc"}}
     assert summary["versions"] == {"torch": "2.0, 2.1"}
     assert summary["devices"] == ["a computer", "b"]
+    cells = summarize(EXPERIMENT, out, 5, ())["cells"]  # those without records if wanted only
+    assert OTHER.to_json() not in [entry["cell"] for entry in cells]
 
 
-def test_parameters_that_changed_between_trials_are_told(out):
+def test_parameters_that_changed_are_told_and_different_data_never_mixed(out):
+    def write_all(*regs, **more):
+        for trial, reg in enumerate(regs):
+            given = {"random_state": trial, "reg": reg}
+            write(out, HOT, trial, 0.8, **plan(0.1), parameters=given, **more)
+
+    write_all(0.1, 0.1, 0.1)
     assert "mixed_parameters" not in entry_of(summarize(EXPERIMENT, out, 3, ()), HOT)
-    for trial in (0, 1):
-        write(out, HOT, trial, 0.8, **plan(0.1), parameters={"random_state": trial, "reg": 0.1})
-    write(out, HOT, 2, 0.8, **plan(0.1), parameters={"random_state": 2, "reg": 0.1})
-    assert "mixed_parameters" not in entry_of(summarize(EXPERIMENT, out, 3, ()), HOT)
-    write(out, HOT, 2, 0.8, **plan(0.1), parameters={"random_state": 2, "reg": 0.2})
+    write_all(0.1, 0.1, 0.2)
     assert entry_of(summarize(EXPERIMENT, out, 3, ()), HOT)["mixed_parameters"] is True
+    for regs, name in (((0.1, 0.1), "one"), ((0.1,), "another")):
+        write_all(*regs, dataset={**ABOUT, "fingerprint": name})
+    with pytest.raises(ValueError, match="all records of handwritten to be of the same data"):
+        summarize(EXPERIMENT, out, 3, ())
 
 
 def test_reading_results_needs_no_torch():
@@ -148,18 +138,8 @@ def test_reading_results_needs_no_torch():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-def test_records_of_different_data_are_never_mixed(tmp_path):
-    for trial, name in enumerate("ab"):
-        write(tmp_path, HOT, trial, 0.8, dataset={**ABOUT, "fingerprint": name})
-    with pytest.raises(ValueError, match="all records of handwritten to be of the same data"):
-        summarize(EXPERIMENT, tmp_path, 2, ())
-
-
-TASK = "semi-supervised"
-
-
-def entry(test, method, settings, **more):
-    cell = Cell("handwritten", TASK, method, settings, **more)
+def entry(test, method, settings, dataset="handwritten", **more):
+    cell = Cell(dataset, TASK, method, settings, **more)
     return {"cell": cell.to_json(), "scores": {"test": test}}
 
 
@@ -175,22 +155,13 @@ SUMMARY = {
 }
 
 
-@pytest.fixture
-def rows():
-    return {row.name: row for row in table_rows(SUMMARY, "handwritten", TASK)}
-
-
-def test_settings_share_a_row(rows):
+def test_settings_share_a_row_and_differ_from_their_own_control():
+    rows = {row.name: row for row in table_rows(SUMMARY, "handwritten", TASK)}
     assert list(rows) == ["HOT (11)", "no coupling", "HOT (11) + AE", "logistic regression"]
-    assert rows["HOT (11)"].scores["paper"].mean == pytest.approx(91)
-    assert rows["HOT (11)"].scores["robust"].mean == pytest.approx(96)
+    scores, differences = rows["HOT (11)"].scores, rows["HOT (11)"].differences
+    assert (scores["paper"].mean, scores["robust"].mean) == pytest.approx((91, 96))
+    assert (differences["paper"].mean, differences["robust"].mean) == pytest.approx((5, 1))
     assert rows["HOT (11)"].published == (90.05, 2.62)
-
-
-def test_differences_are_to_the_control_of_the_same_settings(rows):
-    differences = rows["HOT (11)"].differences
-    assert differences["paper"].mean == pytest.approx(5)
-    assert differences["robust"].mean == pytest.approx(1)
     assert rows["no coupling"].differences == {}
     assert rows["HOT (11) + AE"].differences == {}  # its control, with decoders, is not there
 
@@ -198,10 +169,8 @@ def test_differences_are_to_the_control_of_the_same_settings(rows):
 def test_only_synthetic_views_share_no_rows_between_trials():
     widths = {}
     for dataset in ("handwritten", "synthetic"):
-        cells = [
-            {"cell": Cell(dataset, TASK, method, "paper").to_json(), "scores": {"test": test}}
-            for method, test in (("HOT (11)", [0.9, 0.94]), ("no coupling", [0.85, 0.87]))
-        ]
+        cells = [entry([0.9, 0.94], "HOT (11)", "paper", dataset)]
+        cells.append(entry([0.85, 0.87], "no coupling", "paper", dataset))
         row, _ = table_rows({"cells": cells}, dataset, TASK)
         widths[dataset] = row.differences["paper"].high - row.differences["paper"].low
     wider = ((1 / 2 + 1 / 3) * 2) ** 0.5
@@ -216,36 +185,15 @@ def test_removed_views_are_compared_with_all_views():
     assert without.differences["paper"].mean == pytest.approx(-20)
 
 
-def test_without_shared_rows_the_interval_is_scipys_of_a_paired_test():
+def test_the_interval_is_that_of_a_paired_test_widened_as_nadeau_and_bengio_say():
     rng = np.random.default_rng(0)
     ours, control = rng.normal(0.9, 0.02, 20), rng.normal(0.88, 0.02, 20)
-    expected = stats.ttest_rel(ours, control).confidence_interval(0.95)
-    difference = paired_difference(ours.tolist(), control.tolist(), test_to_train=0.0)
-    assert difference.low == pytest.approx(expected.low)
-    assert difference.high == pytest.approx(expected.high)
-    assert difference.mean == pytest.approx(np.mean(ours - control))
-
-
-def test_shared_rows_widen_the_interval_as_nadeau_and_bengio_say():
-    rng = np.random.default_rng(0)
-    gains = rng.normal(0.02, 0.02, 20)
-    plain, shared = (half_width(gains, test_to_train=ratio) for ratio in (0.0, 1 / 3))
-    assert half_width(gains) == pytest.approx(shared)  # the paper's protocol is the default
-    assert shared / plain == pytest.approx(math.sqrt((1 / 20 + 1 / 3) / (1 / 20)))
-    found = paired_difference(gains.tolist(), [0.0] * 20)
-    assert found.high - found.mean == pytest.approx(shared)
-
-
-def test_the_interval_covers_a_mean_over_splits_of_the_same_rows():
-    """Of a method that predicts a constant: its mean over splits varies less than it says."""
-    rng = np.random.default_rng(1)
-    held = {0.0: 0, 1 / 3: 0}
-    for _ in range(200):
-        right = rng.random(100) < 0.6
-        trials = [right[rng.permutation(100)[:20]].mean() for _ in range(20)]
-        for ratio in held:
-            held[ratio] += abs(np.mean(trials) - 0.6) <= half_width(trials, test_to_train=ratio)
-    assert held[0.0] < 160 < 180 < held[1 / 3]
+    low, high = stats.ttest_rel(ours, control).confidence_interval(0.95)
+    found = paired_difference(ours.tolist(), control.tolist(), test_to_train=0.0)
+    assert (found.mean, found.low, found.high) == pytest.approx(((low + high) / 2, low, high))
+    found = paired_difference(ours.tolist(), control.tolist())  # the paper's protocol
+    wider = math.sqrt((1 / 20 + 1 / 3) / (1 / 20))
+    assert found.high - found.mean == pytest.approx(wider * (high - low) / 2)
 
 
 def test_pairs_are_of_the_same_trial():
@@ -255,77 +203,43 @@ def test_pairs_are_of_the_same_trial():
     assert difference.mean == pytest.approx(0.1)
     with pytest.raises(ValueError, match="longer"):
         paired_difference([0.9], [0.8, 0.7])
-
-
-def test_few_pairs_say_nothing_for_certain():
-    alone = paired_difference([0.9], [0.8])
+    alone = paired_difference([0.9], [0.8])  # says nothing for certain
     assert (alone.low, alone.high, alone.n) == (-math.inf, math.inf, 1)
-    assert not alone.excludes_zero
 
 
 # Views 0 and 1 go to the first reference, 2 and 3 to the second, 4 and 5 to the third.
 PAIRS = np.kron(np.eye(3), np.ones((2, 1))) / 6
+EVEN = np.full((6, 3), 1 / 18)
+ROUNDED = EVEN + 5e-5 * np.random.default_rng(0).uniform(-1, 1, EVEN.shape)  # as of files
 
 
-def pairwise_plan(seed=0, n=6):
-    rng = np.random.default_rng(seed)
-    W = rng.random((n, n)) * (1 - np.eye(n))
-    return W / W.sum()
-
-
-def test_planted_pairs_are_closest_and_most_alike():
+def test_planted_pairs_are_closest_and_ties_give_no_closest_view():
     S = similarity(PAIRS, pairwise=False)
     assert [closest(S, s) for s in range(6)] == [1, 0, 3, 2, 5, 4]
     assert not most_alike(S, {0, 1})  # two other pairs are as much alike
-
-
-@pytest.mark.parametrize("noise", (0, 5e-5))
-def test_ties_give_no_closest_view(noise):
-    even = 1 / 18 + noise * np.random.default_rng(0).uniform(-1, 1, (6, 3))  # of rounded files
-    S = similarity(even, pairwise=False)
-    assert closest(S, 0) is None
-    assert not most_alike(S, {0, 1, 2})
-    assert not any(stands_alone(S, s) for s in range(6))
-
-
-def test_by_chance_each_view_is_closest_equally_often():
-    found = [closest(similarity(pairwise_plan(t), pairwise=True), 0) for t in range(2000)]
-    counts = np.bincount([t for t in found if t is not None], minlength=6)
-    assert counts[0] == 0
-    assert (abs(counts[1:] - 400) < 80).all()
+    for even in (EVEN, ROUNDED):
+        S = similarity(even, pairwise=False)
+        assert closest(S, 0) is None
+        assert not most_alike(S, {0, 1, 2})
+        assert not any(stands_alone(S, s) for s in range(6))
 
 
 def test_entropy_runs_from_0_to_1():
     assert row_entropy(PAIRS, pairwise=False) == 0
-    assert row_entropy(np.full((6, 3), 1 / 18), pairwise=False) == pytest.approx(1)
-    even = (1 - np.eye(6)) / 30
-    assert row_entropy(even, pairwise=True) == pytest.approx(1)
+    assert row_entropy(EVEN, pairwise=False) == pytest.approx(1)
+    assert row_entropy((1 - np.eye(6)) / 30, pairwise=True) == pytest.approx(1)
     assert row_entropy(np.full((6, 1), 1 / 6), pairwise=False) == 0  # K = 1 leaves no choice
 
 
-def test_correlations_are_those_of_numpy():
-    plans = [pairwise_plan(t) for t in range(3)]
+def test_correlations_are_those_of_numpy_and_zero_with_a_uniform_plan():
+    plans = np.random.default_rng(0).random((3, 6, 6)) * (1 - np.eye(6))
     upper = np.triu_indices(6, k=1)
     flat = [(W + W.T)[upper] for W in plans]
-    found = correlations(plans, pairwise=True)
+    found = correlations(list(plans), pairwise=True)
     off = ~np.eye(3, dtype=bool)
     np.testing.assert_allclose(found[off], np.corrcoef(flat)[off])
-
-
-def test_a_uniform_plan_has_correlation_zero():
-    even = np.full((6, 3), 1 / 18)
-    rounded = even + 5e-5 * np.random.default_rng(0).uniform(-1, 1, even.shape)
-    found = correlations([PAIRS, even, rounded, rounded], pairwise=False)
+    found = correlations([PAIRS, EVEN, ROUNDED, ROUNDED], pairwise=False)
     assert np.nansum(np.abs(found)) == 0
-
-
-def test_columns_are_matched_up_to_their_order():
-    rng = np.random.default_rng(0)
-    orders = [rng.permutation(3) for _ in range(5)]
-    matched = match_columns([PAIRS[:, order] for order in orders])
-    assert matched.shape == (5, 6, 3)
-    assert np.ptp(matched, axis=0).max() == 0
-    np.testing.assert_array_equal(match_columns([PAIRS])[0], PAIRS)
 
 
 def test_similarity_of_references_is_the_gram_matrix_and_permutation_invariant():
@@ -337,13 +251,10 @@ def test_similarity_of_references_is_the_gram_matrix_and_permutation_invariant()
     assert np.isnan(np.diag(shuffled)).all()
 
 
-def test_a_minus_is_a_minus_and_zero_has_no_sign():
+def test_a_minus_is_a_minus_and_a_table_escapes_bars():
     assert [number(x, 1) for x in (1.25, -1.26, -0.04, 0.0)] == ["1.2", "−1.3", "0.0", "0.0"]
     assert [signed(x, 1) for x in (1.25, -1.26, -0.04, 0.04)] == ["+1.2", "−1.3", "0.0", "0.0"]
     assert number(math.nan) == signed(math.nan) == percent(math.nan) == "–"
-
-
-def test_a_table_has_its_alignment_and_escapes_bars():
     laid = table(["a", "b", "c"], [["x|y", "z", "1"]], words=2)
     assert laid.splitlines() == ["| a | b | c |", "|---|---|--:|", r"| x\|y | z | 1 |"]
     with pytest.raises(ValueError, match=r"must have 2 cells, got \['x'\]"):

@@ -1,6 +1,5 @@
 import signal
 import sys
-import threading
 import time
 
 import pytest
@@ -10,25 +9,12 @@ from joblib import parallel_config
 from paper import workers
 from paper.cells import Cell
 from paper.environment import default_jobs
-from paper.records import read_record, record_path
+from paper.records import read_record
 from paper.schedule import Item
 from paper.workers import count_workers, run_item, run_items
 
-TRAINED = Cell("handwritten", "unsupervised", "HOT (11)", "paper")
 CONTROL = Cell("handwritten", "-", "logistic regression", "-")
 FEW = Cell("handwritten", "unsupervised", "HOT (11)", "paper", overrides=(("max_epochs", 1),))
-
-
-def test_one_failure_does_not_stop_the_rest(tmp_path):
-    wrong = Item(Cell("handwritten", "-", "logistic regression", "-", without="nose"), (0,))
-    bad = Item(Cell("msrc", "-", "logistic regression", "-"), (0,))
-    good = Item(CONTROL, (0,))
-    done = list(run_items([wrong, bad, good], tmp_path))
-    assert done[0].error.startswith("ValueError: handwritten has no view 'nose'")
-    assert done[1].error.startswith("FileNotFoundError: It is not in the package")
-    assert done[2].error is None
-    assert read_record(tmp_path, good.cell, 0) is not None
-    assert not record_path(tmp_path, wrong.cell, 0).exists()
 
 
 def test_one_training_that_diverges_does_not_cost_the_others_theirs(tmp_path, monkeypatch):
@@ -38,26 +24,28 @@ def test_one_training_that_diverges_does_not_cost_the_others_theirs(tmp_path, mo
         return [{"trial": trial, "scores": {"test": 0.5}} for trial in trials]
 
     monkeypatch.setattr(workers, "run_cell", run)
-    done = run_item(Item(TRAINED, (0, 1, 2)), tmp_path)
+    done = run_item(Item(FEW, (0, 1, 2)), tmp_path)
     assert done.error == "trial 1: The loss is no longer finite"
-    assert [read_record(tmp_path, TRAINED, t) is not None for t in range(3)] == [True, False, True]
+    assert [read_record(tmp_path, FEW, t) is not None for t in range(3)] == [True, False, True]
+
+
+ITEMS = [Item(CONTROL, (trial,)) for trial in range(4)]
 
 
 @pytest.fixture
-def trained(monkeypatch):
-    """What is trained, in place of training; threads of this process see it, too."""
-    heard = []
+def most(monkeypatch):
+    """What is trained, in place of training, with how many trained at the same time."""
+    running, heard = [], {}
 
     def run(cell, trials, device, data):
-        heard.append((trials, threading.active_count(), data))
+        running.append(trials)
+        time.sleep(0.02)
+        heard[trials] = len(running)
+        running.remove(trials)
         return [{"trial": trial, "scores": {"test": 0.5}} for trial in trials]
 
     monkeypatch.setattr(workers, "run_cell", run)
     return heard
-
-
-def items(n):
-    return [Item(CONTROL, (trial,)) for trial in range(n)]
 
 
 @pytest.mark.slow
@@ -90,37 +78,23 @@ def test_workers_are_as_many_as_joblib_is_told():
 
 
 @pytest.mark.parametrize(("n_jobs", "jobs"), ((None, None), (None, 1), (2, None)))
-def test_items_run_where_joblib_is_told_and_else_here(n_jobs, jobs, trained, tmp_path):
+def test_items_run_where_joblib_is_told_and_threads_of_a_process_take_turns(
+    n_jobs, jobs, most, tmp_path
+):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with parallel_config("threading", n_jobs=n_jobs):
-            done = list(run_items(items(4), tmp_path, jobs=jobs))
+            done = list(run_items(ITEMS, tmp_path, jobs=jobs))
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
     assert sorted(d.item.trials for d in done) == [(0,), (1,), (2,), (3,)]
-    assert sorted(trials for trials, *_ in trained) == [(0,), (1,), (2,), (3,)]
+    assert most == dict.fromkeys([(0,), (1,), (2,), (3,)], 1)
 
 
-def test_threads_of_a_process_take_turns(monkeypatch, tmp_path):
-    running, most = [], []
-
-    def run(cell, trials, device, data):
-        running.append(trials)
-        time.sleep(0.05)
-        most.append(len(running))
-        running.remove(trials)
-        return []
-
-    monkeypatch.setattr(workers, "run_cell", run)
-    with parallel_config("threading", n_jobs=4):
-        list(run_items(items(4), tmp_path))
-    assert most == [1, 1, 1, 1]
-
-
-def test_records_that_cannot_be_written_are_told(trained, tmp_path):
+def test_records_that_cannot_be_written_are_told(most, tmp_path):
     out = tmp_path / "file"
     out.write_text("")
-    (done,) = run_items(items(1), out)
+    (done,) = run_items(ITEMS[:1], out)
     assert "Error" in done.error
     assert str(out) in done.error

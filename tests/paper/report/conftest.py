@@ -21,7 +21,12 @@ LABELS = {
     "msrc": "MSRC-v1",
     "synthetic": "Synthetic",
 }
+KINDS = {
+    "unsupervised": ["standardized", "unpenalized", "labels_20", "all_labels"],
+    "semi-supervised": ["linear"],
+}
 NAMES = {**VIEWS, "caltech20": VIEWS["caltech7"], "msrc": tuple("abcde"), "synthetic": "abcdef"}
+USUAL = {"without": None, "overrides": {}, "split": None}
 
 
 def random_plan(cell, rng):
@@ -40,12 +45,7 @@ def entry_of(cell, rng, keeps_plans):
 
     kinds = ["test", "validation"]
     if not cell.is_control:
-        unsupervised = cell.task == "unsupervised"
-        kinds += (
-            ["standardized", "unpenalized", "labels_20", "all_labels"]
-            if unsupervised
-            else ["linear"]
-        )
+        kinds += KINDS[cell.task]
     entry = {"cell": cell.to_json(), "scores": {kind: draw() for kind in kinds}, "seconds": 0.5}
     if not cell.is_control and cell.method.startswith("HOT") and keeps_plans:
         Ws = [random_plan(cell, rng) for _ in range(TRIALS)]
@@ -60,11 +60,11 @@ def about(dataset):
     return {**found, "groups": [0, 0, 1, 1, 2, 2]} if dataset == "synthetic" else found
 
 
-def make_summary(name, datasets, seed=0):
+def make_summary(name):
     """What `paper.summary` would write."""
-    rng = np.random.default_rng([seed, *name.encode()])
+    rng = np.random.default_rng([0, *name.encode()])
     experiment = EXPERIMENTS[name]
-    kept = [d for d in experiment.datasets if d in datasets]
+    kept = [dataset for dataset in experiment.datasets if dataset in LABELS]
     entries = [entry_of(cell, rng, experiment.keeps_plans) for cell in experiment.cells(kept)]
     return {
         "format": 1,
@@ -90,7 +90,7 @@ def write_results(folder, summaries):
 @pytest.fixture(scope="session")
 def made():
     """All result files as objects, by name; not to be changed."""
-    return {name: make_summary(name, tuple(LABELS)) for name in EXPERIMENTS}
+    return {name: make_summary(name) for name in EXPERIMENTS}
 
 
 class Copied(dict):
@@ -111,12 +111,6 @@ class Copied(dict):
 def summaries(made):
     """The same, to change."""
     return Copied(made)
-
-
-@pytest.fixture
-def written(tmp_path):
-    """Writes summaries where the page looks for them, and returns the folder."""
-    return lambda summaries: write_results(tmp_path / "results" / "paper", summaries)
 
 
 @pytest.fixture
@@ -147,22 +141,19 @@ def results(made_folder):
 
 def entries_of(summary, **wanted):
     """Entries of a file whose cells have the values wanted; what a file leaves out is usual."""
-    usual = {"without": None, "overrides": {}, "split": None}
-    cells = [({**usual, **entry["cell"]}, entry) for entry in summary["cells"]]
+    cells = [({**USUAL, **entry["cell"]}, entry) for entry in summary["cells"]]
     return [e for cell, e in cells if all(cell[key] == v for key, v in wanted.items())]
-
-
-def scores_of(summary, kind="test", **wanted):
-    """Scores in percent, straight from a file."""
-    plain = {"without": None, "overrides": {}, "split": None}
-    (entry,) = entries_of(summary, **{**plain, **wanted})
-    return 100 * np.array(entry["scores"][kind])
 
 
 @pytest.fixture(scope="session")
 def scores(made):
-    """Scores in percent of an experiment's cell, straight from what was made."""
-    return lambda name, kind="test", **wanted: scores_of(made[name], kind, **wanted)
+    """Test scores in percent of an experiment's cell, straight from what was made."""
+
+    def scores_of(name, **wanted):
+        (entry,) = entries_of(made[name], **{**USUAL, **wanted})
+        return 100 * np.array(entry["scores"]["test"])
+
+    return scores_of
 
 
 @pytest.fixture(scope="session")
