@@ -47,9 +47,6 @@ def test_differences_that_chance_would_give_are_not_believed(counts):
     assert share_evidence(10 * expected, expected) == 0
 
 
-# views
-
-
 def codes_of(*counts, n_unknown=3):
     return [np.r_[np.repeat(np.arange(len(c)), c), np.full(n_unknown, -1)] for c in counts]
 
@@ -67,9 +64,6 @@ def test_shares_of_a_view_are_shrunk_to_those_of_all():
     np.testing.assert_allclose(again, np.tile(one, (5, 1)))
     nobody = class_priors(codes_of([0, 0, 0], [0, 0, 0]), 3)
     np.testing.assert_array_equal(nobody, np.full((2, 3), 1 / 3))
-
-
-# another mix of classes
 
 
 @given(st.integers(0, 50), st.integers(10, 200))

@@ -42,9 +42,6 @@ def predict(model, X, F):
     return model.predict_log_proba(project(model, X, F))
 
 
-# components
-
-
 @pytest.mark.parametrize("n", (1, 3, 6))
 def test_components_are_those_of_scikit_learn_in_units_of_their_spread(n):
     X = make_columns()
@@ -63,9 +60,6 @@ def test_a_constant_view_is_in_one_place():
     found = PCABasis.from_pca(pca, 2, CPU).project(torch.from_numpy(X))
     np.testing.assert_array_equal(found.numpy(), np.zeros((5, 2)))
     assert PCABasis.from_pca(pca, 20, CPU).directions.shape == (3, 2)  # no more than there are
-
-
-# coordinates
 
 
 def squares(Y):
@@ -95,22 +89,6 @@ def test_a_squared_distance_is_that_of_components_plus_the_mean_of_features_over
     np.testing.assert_allclose(squares(Y), expected, rtol=1e-4, atol=1e-6)
 
 
-def make_orthogonal(n, seed=0):
-    return torch.from_numpy(np.linalg.qr(np.random.default_rng(seed).normal(size=(n, n)))[0])
-
-
-def test_coordinates_are_projected_on_some_directions():
-    model, X, F = make_knn_predictor()
-    center, directions = torch.arange(7).double(), make_orthogonal(7)[:, :3]
-    rotated = model.coordinates.rotate(center, directions)
-    found = rotated.project(torch.from_numpy(X), torch.from_numpy(F))
-    expected = (project(model, X, F) - center) @ directions
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
-
-
-# predictions
-
-
 @pytest.mark.parametrize(("n", "k"), ((80, 7), (5, 5)))
 def test_predictions_are_the_mean_soft_label_of_the_nearest(n, k):
     model, _, _ = make_knn_predictor(n)
@@ -128,12 +106,8 @@ def test_nothing_that_predicting_leaves_behind_is_pickled():
     model, X, F = make_knn_predictor()
     before = pickle.dumps(model)
     expected = predict(model, X, F)
-
     assert len(pickle.dumps(model)) == len(before)
     torch.testing.assert_close(predict(pickle.loads(before), X, F), expected, rtol=0, atol=0)
-
-
-# rows that are points themselves
 
 
 def without(model, i):
@@ -170,9 +144,6 @@ def test_copies_of_a_row_are_its_neighbors():
     for i in range(9):
         expected = without(model, i).predict_log_proba(Y[i : i + 1])
         torch.testing.assert_close(found[i : i + 1], expected)
-
-
-# condensed predictors
 
 
 def make_rows_predictor(n, d=5, k=7, n_classes=4, at=3.0, seed=0):
@@ -279,15 +250,14 @@ def test_condensed_predictors_average_rows_as_if_they_were_at_their_centers():
     torch.testing.assert_close(found.predict_log_proba(Y), torch.stack(expected))
 
 
-@pytest.mark.parametrize("n_places", (60,))
-def test_copies_of_points_are_one_point(n_places):
-    model = make_rows_predictor(n_places)
-    points = model.points.repeat(1800 // n_places, 1)
+def test_copies_of_points_are_one_point():
+    model = make_rows_predictor(60)
+    points = model.points.repeat(30, 1)
     labels = make_rows_predictor(1800).soft_labels
     found = condense(replace(model, points=points, soft_labels=labels))
     order = torch.cdist(project_columns(found, model.points), found.points.double()).argmin(1)
-    assert order.sort().values.tolist() == list(range(n_places)) == list(range(len(found.points)))
-    expected = labels.view(-1, n_places, 4).mean(0)
+    assert order.sort().values.tolist() == list(range(60)) == list(range(len(found.points)))
+    expected = labels.view(-1, 60, 4).mean(0)
     torch.testing.assert_close(found.soft_labels[order], expected, rtol=0, atol=2.0**-11)
     Y = project_columns(found, model.points)
     assert found.predict_log_proba(Y).isfinite().all()

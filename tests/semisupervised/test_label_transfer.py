@@ -56,9 +56,6 @@ def accuracy(F, y):
     return np.mean(F.argmax(axis=1) == y)
 
 
-# profiles
-
-
 def test_profiles_are_logarithms_of_the_kernel_standardized():
     (S, _), _, linked = make_pair(n=60)
     K = np.linalg.inv(np.eye(60) - 0.99 * S.toarray())[:, linked[:, 0]]
@@ -68,9 +65,6 @@ def test_profiles_are_logarithms_of_the_kernel_standardized():
     P -= weight @ P
     P /= np.sqrt(weight @ P**2)
     np.testing.assert_allclose(anchor_profiles(S, linked[:, 0]), P, atol=1e-3)
-
-
-# scores
 
 
 @pytest.mark.parametrize("n_linked", (0, 1, 3))
@@ -140,9 +134,6 @@ def test_factors_draw_column_sums_toward_shares(monkeypatch, hold):
     np.testing.assert_allclose(factors ** (1 - hold), (shares / column) ** hold, rtol=1e-6)
 
 
-# sources
-
-
 def test_teachers_that_all_disagree_weigh_the_same_and_one_without_links_nothing():
     Q, pairs = np.random.default_rng(0).normal(size=(30, 5)), np.tile(np.arange(5)[:, None], 2)
     for first, links, expected in ((-Q, pairs, [0.5, 0.5]), (Q, pairs[:0], [1, 0])):
@@ -195,9 +186,6 @@ def test_weights_of_sources_are_the_formula():
     w = source_weights(sources, targets, linked, random=random)
     assert min(raw) > 0.001
     np.testing.assert_allclose(w, np.array(raw) / np.sum(raw), rtol=1e-10)
-
-
-# what transport and plain propagation are worth
 
 
 @pytest.mark.parametrize("n_linked", (4, 20))

@@ -85,9 +85,6 @@ def slow_probabilities(graph, codes):
 NOTHING = np.empty(0, dtype=np.int64)
 
 
-# labels
-
-
 def test_labels_of_linked_individuals():
     codes = [np.array([2, -1, 0, -1]), np.array([0, 2, -1, 1])]
     rows = np.array([[2, 0], [0, 1], [1, 2], [-1, 3], [3, -1]])
@@ -106,9 +103,7 @@ def test_left_out_are_linked_individuals_once_and_rows_of_one_view():
     found, target = after.left_out(before)
     assert found.tolist() == [[0, 0], [3, -1], [4, -1], [-1, 3]]
     assert target.tolist() == [2, 1, 1, 0]
-    found, target = before.left_out(before)
-    assert found.shape == (0, 2)
-    assert len(target) == 0
+    assert before.left_out(before)[0].shape == (0, 2)
 
 
 def test_anchors_and_labeled_rows_become_nodes_first():
@@ -119,9 +114,6 @@ def test_anchors_and_labeled_rows_become_nodes_first():
     assert order[:200].tolist() == list(range(200))
     assert order[200:203].tolist() == [3, 250, 499]
     assert set(order.tolist()) == {*range(300), 499}
-
-
-# scores by the labels of a view
 
 
 def test_labels_are_propagated_along_the_graph_and_learned_by_ridge_regressions():
@@ -137,9 +129,6 @@ def test_labels_are_propagated_along_the_graph_and_learned_by_ridge_regressions(
         np.testing.assert_allclose(found.ridge.weights[0], ridge.weights[0], rtol=1e-9)
         expected = ridge.predict({0: torch.from_numpy(tables[s][graphs[s].nodes])})
         np.testing.assert_allclose(found.scores[:, 1], expected, rtol=1e-6)
-
-
-# calibration
 
 
 def test_weights_are_those_of_labels_that_were_left_out():
@@ -175,9 +164,6 @@ def test_the_posterior_is_the_likelihood_times_the_prior_and_labels_are_certain(
         np.testing.assert_allclose(found[s].posterior, expected, rtol=1e-9)
         np.testing.assert_array_equal(found[s].votes, scores.propagated)
         assert not found[s].taught
-
-
-# teaching over linked rows
 
 
 def test_a_view_without_labels_receives_them_over_linked_rows():
@@ -267,46 +253,26 @@ def test_a_view_keeps_its_own_labels_of_the_classes_that_it_has(monkeypatch, n_n
     np.testing.assert_array_equal(posterior[known], np.eye(3)[targets[1][graphs[1].nodes[known]]])
 
 
-def test_views_with_labels_teach_each_other():
-    tables, targets = make_tables(sizes=(120, 120), n_linked=100, gap=3.0)
-    labels = label(targets, [np.arange(100, 120), np.arange(100, 103)], n_linked=100)
-    graphs = make_graphs(tables, labels)
-    alone = run(tables, labels, graphs, left_out=np.ones(100, dtype=bool))[1]
-    taught = run(tables, labels, graphs)[1]
-    assert [found.taught for found in (alone, taught)] == [False, True]
-    right, before = (
-        (x.posterior[:100].argmax(1) == targets[1][:100]).mean() for x in (taught, alone)
-    )
-    assert right > before
-
-
-def test_class_probabilities_that_know_nothing_teach_nothing():
-    tables, targets = make_tables()
-    labels = label(targets, [np.arange(20, 70), NOTHING])
-    graph = make_graphs(tables, labels)[0]
-    alone = module._score_view(graph, labels, 0, NOTHING, np.empty((0, 3)))
-    rows = np.flatnonzero(labels.codes[0][graph.nodes] < 0)[:10]
-    equal = module._score_view(graph, labels, 0, rows, np.full((10, 3), 1 / 3))
-    sure = module._score_view(graph, labels, 0, rows, np.eye(3)[np.zeros(10, int)])
-    np.testing.assert_allclose(equal.propagated, alone.propagated, atol=1e-5)
-    np.testing.assert_allclose(equal.scores[:, 1], alone.scores[:, 1], atol=0.1)
-    for one, other in ((sure.propagated, alone.propagated), (sure.scores, alone.scores)):
-        assert np.abs(one - other).max() > 0.1
-
-
-def test_half_of_what_is_known_is_propagated_with_half_the_mass():
-    """Seeds are class probabilities times their certainty, and labels."""
+def test_class_probabilities_count_by_how_much_they_know():
+    """Seeds are class probabilities times their certainty, and labels; so are weights of rows."""
     tables, targets = make_tables()
     labels = label(targets, [np.arange(20, 70), NOTHING])
     graph = make_graphs(tables, labels)[0]
     of_nodes = labels.codes[0][graph.nodes]
-    rows, q = np.flatnonzero(of_nodes < 0)[:4], np.array([[0.8, 0.15, 0.05]] * 4)
+    rows = np.flatnonzero(of_nodes < 0)[:4]
+    q = np.array([[0.8, 0.15, 0.05]] * 3 + [[1 / 3] * 3])  # of which the last knows nothing
+    certainty = 1 + (q * np.log(q)).sum(axis=1) / np.log(3)
     seeds = np.eye(4)[of_nodes][:, :3]
-    seeds[rows] = q * (1 + (q * np.log(q)).sum(axis=1, keepdims=True) / np.log(3))
+    seeds[rows] = q * certainty[:, None]
     F = np.linalg.solve(np.eye(len(seeds)) - 0.95 * graph.adjacency.toarray(), seeds)
     F /= seeds.sum(axis=0)
     found = module._score_view(graph, labels, 0, rows, q)
     np.testing.assert_allclose(found.propagated, F / F.sum(axis=1, keepdims=True), atol=1e-4)
+    X, Y = tables[0], np.vstack([np.eye(3)[targets[0][20:]], q])
+    weight = np.r_[np.ones(50), certainty]
+    ridge = fit_ridge([np.vstack([X[20:], X[rows]])], Y, np.full(3, 1 / 3), weight)
+    expected = ridge.predict({0: torch.from_numpy(X)})
+    np.testing.assert_allclose(found.scores[:, 1], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("n_linked", "trust"), ((12, 0.0), (40, 0.6), (12, 1.0)))
@@ -349,9 +315,6 @@ def test_trust_in_transport_is_agreement_less_where_linked_rows_have_another_mix
     assert (shift > 0.3) == (classes == (0, 1))
 
 
-# prior probabilities of views without labels
-
-
 def fake_scores(posterior):
     """Scores whose posterior under equal priors and weights (1, 0) is given."""
     scores = np.stack([np.log(posterior), np.zeros_like(posterior)], axis=1)
@@ -383,9 +346,6 @@ def test_linked_rows_of_another_mix_shift_the_prior():
     np.testing.assert_array_equal(doubted[0], found[0])  # has labels
     roots = np.exp(found[1]) ** module._DOUBT
     np.testing.assert_allclose(np.exp(doubted[1]), roots / roots.sum())
-
-
-# soft labels
 
 
 @pytest.mark.parametrize("n_nodes", (70, 30))
