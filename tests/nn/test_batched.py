@@ -4,12 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from hotview.nn.batched import (
-    MemberEncoders,
-    PerMember,
-    batch_networks,
-    copy_weights,
-)
+from hotview.nn.batched import MemberEncoders, PerMember, batch_networks, copy_weights
 from hotview.nn.multiview import Widths, make_mlp, make_network
 
 COLUMNS, R, N = (4, 7), 3, 6
@@ -135,9 +130,6 @@ def test_weights_are_copied_from_the_members_and_back():
         expected = network.score(network.encode([X[r] for X in Xs]))
         torch.testing.assert_close(together[r, :, : expected.shape[1]], expected)
     assert (together[0, :, 2:] < -1e20).all()
-
-
-# encoders of all members at once, in float64
 
 
 def make_heads(n_in=3, *, bias=True):

@@ -3,14 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from hotview.nn.multiview import (
-    Widths,
-    count_features,
-    make_linear,
-    make_mlp,
-    make_network,
-    map_views,
-)
+from hotview.nn.multiview import Widths, count_features, make_linear, make_mlp, make_network
 
 COLUMNS = (4, 3, 6)
 HIDDEN = ((8, 5), (), (7,))
@@ -85,14 +78,6 @@ def test_the_generator_decides_on_all_weights():
     assert not torch.equal(layers[0].weight, layers[1].weight)
 
 
-def test_each_view_must_come():
-    network = make()
-    with pytest.raises(ValueError, match="zip"):
-        network.encode(rows()[:2])
-    with pytest.raises(ValueError, match="shorter"):
-        map_views([torch.neg, torch.exp], [torch.ones(2)])
-
-
 def test_what_is_not_needed_is_not_made():
     network = make(n_classes=0, decoders=False)
     assert network.joint_head is None
@@ -144,34 +129,6 @@ def test_an_encoder_that_does_not_encode_is_named(encoder, message):
         make(encoders=(None, encoder, None))
     assert error.match(message)
     assert encoder.training
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_captured_graph_computes_the_same_gradients():
-    torch.manual_seed(0)
-    layers = [torch.nn.Linear(5, 4, device="cuda") for _ in range(6)]
-    Xs = [torch.randn(300, 5, device="cuda") for _ in range(6)]
-    parameters = [p for layer in layers for p in layer.parameters()]
-
-    def step():
-        Ys = map_views(layers, Xs)
-        Zs = map_views([torch.relu] * 6, Ys)
-        return torch.autograd.grad(torch.stack(Zs).square().sum(), parameters)
-
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        step()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        found = step()
-    for X in Xs:
-        X.copy_(torch.randn(300, 5))
-    for _ in range(3):
-        graph.replay()
-    for one, other in zip(found, step(), strict=True):
-        torch.testing.assert_close(one, other)
 
 
 def test_weights_are_uniform_within_torchs_own_bound():
