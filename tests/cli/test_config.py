@@ -1,4 +1,4 @@
-"""Configuration files: what is written is read, and repeats the fit."""
+"""Options and configuration files: what is written is read, and repeats the fit."""
 
 import json
 import re
@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.main import get_command
 
 import hotview as hv
 from hotview.cli.config import read_config, write_config
 from hotview.cli.fit import parse_settings
-from hotview.cli.options import parse_formats
+from hotview.cli.main import app
+from hotview.cli.options import files_by_view, methods_by_view, parse_formats, spread_methods
+from hotview.cli.runner import UsageError
 from hotview.datasets.files import PER_FILE
 
 from .conftest import QUICK
@@ -82,22 +85,16 @@ REFUSED = (
     ('lable_column = "y"\n', "unknown key 'lable_column'. Did you mean 'label_column'?"),
     ("[views.a]\nfil = 'x'\n", r"key 'fil' in \[views.a\]. Did you mean 'file'"),
     ("[labels]\nids = 'x'\n", r"unknown key 'ids' in \[labels\]"),
-    ("[views.a]\nfile = 'x'\nheader = true\n", r"unknown key 'header' in \[vi"),
     ("[views.a]\nsheet = 'x'\n", r"Expected a file in \[views.a\] of .*study.toml"),
     ("[views.a]\nfile = 5\n", "Expected 'file' in .* to be text, but it is 5"),
     ("files = 'a.csv'\n", "Expected 'files' in .* to be a list, but it is 'a.csv'"),
     ("files = [1]\n", "Expected 'files' in .* to be text, but it is 1"),
-    ("views = ['a.csv']\n", "Expected 'views' in .* to be a table"),
     ("[views]\na = 'a.csv'\n", "Expected 'views.a' in .* to be a table"),
     ("labels = 'a.csv'\n", "Expected 'labels' in .* to be a table"),
     ("[ids]\na = 5\n", "Expected 'ids' in .* to be text"),
-    ("parameters = 5\n", "Expected 'parameters' in .* to be a table"),
-    ("id_column = 2024-01-31\n", "Expected 'id_column' in .* to be text"),
-    ("out = 5\n", "Expected 'out' in .* to be text, but it is 5"),
     ("max_epochs = true\n", "'max_epochs' in .* to be a whole number"),
     ("hold_out = '0.2'\n", "'hold_out' in .* to be a number, but it is '0.2'"),
     ("linked_only = 'yes'\n", "'linked_only' in .* to be true or false, but it is 'yes'"),
-    ("drop = [['a']]\n", r"'drop' in .* to be text, but it is \['a'\]"),
     ("delimiter = {a = true}\n", "'delimiter' in .* to be text"),
     ("[views.'a=b']\nfile = 'x'\n", "view 'a=b' of .* to have a name without '='"),
 )
@@ -134,7 +131,7 @@ LITERALS = st.one_of(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     st.lists(NAMES, min_size=1, max_size=3, unique=True),
-    st.dictionaries(st.sampled_from(["id_column", "label_column", "group_column"]), LINES),
+    st.dictionaries(st.sampled_from(["id_column", "group_column", "batch_column"]), LINES),
     st.dictionaries(
         st.sampled_from(["drop", "categorical", "variable"]), st.lists(LINES, min_size=1)
     ),
@@ -143,7 +140,7 @@ LITERALS = st.one_of(
 def test_options_survive_being_written_and_read(tmp_path, names, texts, lists, data):
     views = [f"{name}={tmp_path / 'data' / f'{s}.csv'}" for s, name in enumerate(names)]
     options = {"views": views, **texts, **lists}
-    for option in ("delimiter", "decimal", "thousands"):
+    for option in ("delimiter", "decimal", "thousands", "obsm", "layer"):
         if owners := data.draw(st.lists(st.sampled_from(names), unique=True)):
             options[option] = [f"{owner}={data.draw(CHARACTERS)}" for owner in owners]
     if owners := data.draw(st.lists(st.sampled_from(names), unique=True)):
@@ -248,3 +245,59 @@ def test_nothing_is_written_where_the_fit_cannot_begin(hotview, files, tmp_path)
     hotview("fit", *files, "--dry-run", "--write-config", path, "--force")
     assert list(tmp_path.iterdir()) == [path]
     assert read_config(path)["id_column"] == "id"
+
+
+def test_files_are_split_by_view():
+    assert files_by_view(["a=x.csv", "b=y=z.csv"]) == {"a": "x.csv", "b": "y=z.csv"}
+    assert files_by_view(None) == methods_by_view(None) == methods_by_view([]) == {}
+    for incomplete in ("x.csv", "=x.csv", "a="):
+        with pytest.raises(UsageError, match="VIEW=FILE"):
+            files_by_view([incomplete])
+
+
+def test_methods_are_those_of_a_view_or_of_all_others():
+    for specs, expected in (
+        (["mean"], "mean"),
+        (["a=b=mean"], {"a=b": "mean"}),
+        (["labs=median", "mean"], {"labs": "median", "genes": "mean"}),
+        (["mean", "labz=median"], {"labs": "mean", "genes": "mean", "labz": "median"}),
+    ):
+        assert spread_methods(methods_by_view(specs), ["labs", "genes"]) == expected
+    for specs, message in (
+        (["=mean"], "METHOD or VIEW=METHOD"),
+        (["labs="], "METHOD or VIEW=METHOD"),
+        (["mean", "median"], "once for every view, but got 'median' too"),
+        (["a=mean", "a=median"], "once for every view"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            methods_by_view(specs)
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "expected"),
+    (
+        ("delimiter", [",", "lab=;"], {"": ",", "lab": ";"}),
+        ("delimiter", [r"lab=\t"], {"lab": "\t"}),
+        ("delimiter", ["="], "="),
+        ("delimiter", ["lab=="], {"lab": "="}),
+        ("decimal", ["year=2024=,"], {"year=2024": ","}),
+        ("sheet", ["lab=a=b"], {"lab": "a=b"}),
+        ("missing", ["lab=?", "lab=a=b"], {"lab": ["?", "a=b"]}),
+        ("missing", ["?", "lab=x"], {"": ["?"], "lab": ["?", "x"]}),
+        ("query", ["SELECT * FROM t WHERE a=1"], "SELECT * FROM t WHERE a=1"),
+        ("query", ["lab=SELECT * FROM t WHERE a=1"], {"lab": "SELECT * FROM t WHERE a=1"}),
+        ("query", ["with x as (select 1 as a) from x where a=1"], None),
+        ("query", ["(select 1) union select 1 where 1=1"], None),
+    ),
+)
+def test_options_about_formats_may_name_a_file(name, typed, expected):
+    assert parse_formats({name: typed}) == {name: typed[0] if expected is None else expected}
+    for several in ([";", ","], ["lab=;", "lab=,"]):
+        with pytest.raises(UsageError, match=r"Expected --delimiter once for .*';' and ','"):
+            parse_formats({"delimiter": several})
+
+
+@pytest.mark.parametrize("command", ("fit", "predict", "transform", "evaluate", "report"))
+def test_commands_that_read_files_have_these_options(command):
+    names = {option.name for option in get_command(app).commands[command].params}
+    assert set(PER_FILE) <= names

@@ -6,10 +6,14 @@ import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 
 import hotview as hv
-from hotview.cli.models import open_model, read_evaluation_rows, read_training_dataset
+from hotview.cli.models import (
+    labeled_rows,
+    open_model,
+    read_evaluation_rows,
+    read_training,
+    read_training_dataset,
+)
 from hotview.evaluation import ConcatenatedLogisticRegression
-
-from .conftest import paste
 
 
 def test_numbers_are_scikit_learns(hotview, model, study, new_files, tmp_path):
@@ -51,26 +55,24 @@ def test_files_of_the_fit_are_recognized(hotview, model, files):
     assert len(facts["baselines"]) == 4
 
 
-def test_rows_without_a_label_are_counted_or_refused(hotview, model, study, new_files, tmp_path):
-    result = hotview("evaluate", model, *new_files, code=1)
-    assert "Expected labels to evaluate on. Give --labels FILE" in result.err
+def test_rows_without_a_known_label_are_counted_or_refused(
+    hotview, model, study, new_files, tmp_path
+):
     labels = tmp_path / "labels.csv"
+    command = ("evaluate", model, *new_files, "--labels", labels)
+    result = hotview(*command[:-2], code=1)
+    assert "Expected labels to evaluate on. Give --labels FILE" in result.err
     labels.write_text("id,state\nnobody,ill\n")
-    result = hotview("evaluate", model, *new_files, "--labels", labels, code=1)
-    assert "no row has one" in result.err
+    assert "no row has one" in hotview(*command, code=1).err
     labels.write_text("".join((study / "new-labels.csv").open().readlines()[:6]))
-    result = hotview("evaluate", model, *new_files, "--labels", labels, "--json")
+    result = hotview(*command, "--json")
     assert json.loads(result.out)["rows"] == 5
     assert "15 of 20 rows have no label and are left out" in result.err
-
-
-def test_classes_that_training_did_not_see_count_as_missed(hotview, model, new_files, tmp_path):
-    labels = tmp_path / "labels.csv"
     rows = ["id,state", *(f"n{i},{'weird' if i < 5 else 'ill'}" for i in range(20))]
     labels.write_text("\n".join(rows) + "\n")
-    facts = json.loads(hotview("evaluate", model, *new_files, "--labels", labels, "--json").out)
+    facts = json.loads(hotview(*command, "--json").out)
     assert facts["classes"] == ["ill", "odd", "well", "weird"]
-    assert facts["accuracy"] <= 0.75
+    assert facts["accuracy"] <= 0.75  # a class that training did not see is missed
     assert facts["log_loss"] is None
 
 
@@ -114,27 +116,22 @@ def evaluate_noise(hotview, noise):
 
 
 def test_a_model_of_noise_is_no_better_than_the_majority_class(evaluate_noise, noise):
-    result = evaluate_noise("--json")
+    result, printed = evaluate_noise("--json"), evaluate_noise().out
+    assert "the files of the fit are not here" in result.err
     facts = json.loads(result.out)
-    assert facts["baselines"][0]["accuracy"]["value"] == noise[1]
+    assert facts["baselines"][0]["accuracy"]["value"] == noise[1] == facts["majority"]
+    assert facts["majority_class"] == "well"
+    assert facts["majority_interval"][0] < noise[1] < facts["majority_interval"][1]
     sentence = "In accuracy, the model is no better than always predicting the most frequent class"
     assert facts["comparison"][0].startswith(sentence)
-    assert "the files of the fit are not here" in result.err
-    assert sentence in evaluate_noise().out
-
-
-def test_two_classes_have_a_positive_one(evaluate_noise, noise):
-    facts = json.loads(evaluate_noise("--json").out)
-    assert facts["majority_class"] == "well"
-    assert facts["majority"] == noise[1]
-    assert facts["majority_interval"][0] < noise[1] < facts["majority_interval"][1]
+    assert sentence in printed
     binary = facts["binary"]
     assert (binary["positive"], binary["reason"]) == ("ill", "the rarer class in training")
     recall = {c["name"]: c["recall"] for c in facts["by_class"]}
     assert binary["default"]["sensitivity"] == recall["ill"]
     assert binary["default"]["specificity"] == recall["well"]
     assert binary["chosen"] is None
-    assert "Positive class ill (the rarer class in training)" in evaluate_noise().out
+    assert "Positive class ill (the rarer class in training)" in printed
 
 
 def test_the_threshold_is_that_of_the_cost_or_given(evaluate_noise):
@@ -149,19 +146,12 @@ def test_the_threshold_is_that_of_the_cost_or_given(evaluate_noise):
     printed = evaluate_noise("--cost", "5").out
     assert "cost per row" in printed
     assert "lowest expected" in printed
-
-
-@pytest.mark.parametrize(
-    ("option", "message"),
-    (
-        (("--positive", "odd"), "positive to be a class of the model, but it is 'odd'"),
-        (("--threshold", "high"), "threshold to be a probability or 'held-out'"),
-        (("--cost", "-1"), "cost to be a positive number"),
-    ),
-)
-def test_options_that_do_not_fit_are_refused(evaluate_noise, option, message):
-    result = evaluate_noise(*option, code=1)
-    assert message in result.err
+    for *option, message in (
+        ("--positive", "odd", "positive to be a class of the model, but it is 'odd'"),
+        ("--threshold", "high", "threshold to be a probability or 'held-out'"),
+        ("--cost", "-1", "cost to be a positive number"),
+    ):
+        assert message in evaluate_noise(*option, code=1).err
 
 
 def test_importance_is_printed_with_bars_and_in_json(hotview, model, study, new_files):
@@ -191,11 +181,72 @@ def test_rows_of_the_fit_are_recognized_in_another_spelling(hotview, messy_model
         assert "trained on these rows and labels" in result.err
 
 
-def test_labels_whose_ids_differ_in_spelling_stop(hotview, model, study, new_files, tmp_path):
-    labels = tmp_path / "labels.csv"
-    labels.write_text((study / "new-labels.csv").read_text().replace('"n', '"N'))
-    command = ("evaluate", model, *new_files, "--labels", labels, "--no-baselines", "--json")
-    result = hotview(*command, code=1)
-    assert "20 more ids would match if capital letters did not count" in result.err
-    done = hotview(*command, *paste(result.err, "--match-ids"))
-    assert json.loads(done.out)["rows"] == 20
+def test_labels_may_be_a_column_of_a_view(model, new_files, tmp_path):
+    own = tmp_path / "scan.csv"
+    rows = new_files[1].read_text().splitlines()
+    own.write_text("\n".join([f'{rows[0]},"state"', *(f"{row},ill" for row in rows[1:])]) + "\n")
+    opened = open_model(model)
+    assert opened.read_labels(opened.read_input([str(own)], {}), None) == ["ill"] * 20
+    with pytest.raises(ValueError, match="No view has a column 'state'"):
+        opened.read_labels(opened.read_input([str(new_files[1])], {}), None)
+
+
+def test_training_rows_are_left_out_if_there_are_others(model, files, study, new_files, tmp_path):
+    old, new = (path.read_text().splitlines() for path in (files[1], new_files[1]))
+    (tmp_path / "scan.csv").write_text("\n".join([*old, *new[1:]]) + "\n")
+    labels = [(study / name).read_text().splitlines() for name in ("labels.csv", "new-labels.csv")]
+    (tmp_path / "labels.csv").write_text("\n".join([*labels[0], *labels[1][1:]]) + "\n")
+    specs, table = [str(tmp_path / "scan.csv")], str(tmp_path / "labels.csv")
+    rows = read_evaluation_rows(open_model(model), specs, table, {})
+    assert not rows.seen
+    assert set(labeled_rows(rows).ids) == {f"n{i}" for i in range(20)}
+    assert "trained on 40 of these rows" in rows.notes[-1]
+
+
+def test_formats_of_new_files_are_added_to_those_of_the_fit(model, tmp_path):
+    loaded = hv.load(model)
+    stored = loaded.metadata_["preprocessing"]
+    loaded.metadata_ = {"preprocessing": {"views": 7}}
+    loaded.save(tmp_path / "m.hotview")
+    with pytest.raises(ValueError, match="is not valid"):
+        open_model(tmp_path / "m.hotview")
+    text = {"delimiter": {"blood": ";", "scan": "|"}, "decimal": ",", "header": True}
+    loaded.metadata_ = {"preprocessing": {**stored, "text": text}}
+    loaded.save(tmp_path / "m.hotview")
+    new = {"delimiter": {"scan": ","}, "decimal": {"scan": "."}, "missing": ["?"]}
+    found = open_model(tmp_path / "m.hotview", text=new).preprocessing.text
+    assert found == {
+        "delimiter": {"blood": ";", "scan": ","},
+        "decimal": {"": ",", "scan": "."},
+        "header": True,
+        "missing": ["?"],
+    }
+    found = open_model(tmp_path / "m.hotview", text={"delimiter": "!"}).preprocessing.text
+    assert found == {**text, "delimiter": "!"}
+
+
+def test_files_of_the_fit_are_found_only_unchanged(model, files):
+    opened = open_model(model, id_column="who", label_column="y")  # which are of new files
+    assert read_training_dataset(opened).linked["blood"].shape[0] == 40
+    training, notes = read_training(opened)
+    assert (len(training["y"]), len(training["unaligned"]["scan"]), notes) == (40, 30, [])
+    rows = read_evaluation_rows(open_model(model), [str(f) for f in files[:2]], None, {})
+    assert rows.seen
+    assert sum(label is not None for label in rows.target) == 40  # by the labels of the fit
+    opened.estimator.metadata_["views"][0]["sha256"] = "0" * 64
+    assert read_training_dataset(opened) is None
+    training, (note,) = read_training(opened)
+    assert training is None
+    assert "Only the majority class is compared: the files of the fit are not here" in note
+
+
+def test_hashes_of_ids_that_are_not_valid_are_refused(model, files):
+    for key, values in {
+        "trained_ids": ("QUJDREVGR0g=", "?:?", 7, "QUJD:QUJD:QUJD"),
+        "hashed_without": (7, ["zero"], [3]),
+    }.items():
+        for value in values:
+            opened = open_model(model)
+            opened.estimator.metadata_[key] = value
+            with pytest.raises(ValueError, match=r"\.hotview to hold the salted hashes of its ids"):
+                read_evaluation_rows(opened, [str(files[1])], str(files[3]), {})

@@ -4,57 +4,35 @@ import re
 import shlex
 import shutil
 import signal
-import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow.csv
 import pytest
-from typer.main import get_command
 
 import hotview as hv
 from hotview._archive import read_archive, write_archive
 from hotview.cli.federated_jobs import CountingChannel, SimulationJob, open_clients, read_app
-from hotview.cli.main import app as commands
 from hotview.federated import Server, Settings, join_partial_models
 from hotview.persistence.models import _MODEL
 
+from .conftest import run_quietly
 from .test_federated_jobs import NAMES, write_small_app
 
 ROOT = Path(__file__).parent.parent.parent
-COMMANDS = get_command(commands).commands["federated"].commands
 
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory):
     """A federation that has been trained."""
     folder = write_small_app(tmp_path_factory.mktemp("federation") / "study")
-    patch = pytest.MonkeyPatch()
-    patch.setattr(sys, "argv", ["hotview", "federated", "simulate", str(folder)])
-    with pytest.raises(SystemExit) as end:
-        commands()
-    patch.undo()
-    assert end.value.code in (0, None)
+    run_quietly("federated", "simulate", folder)
     return folder
 
 
 @pytest.fixture
 def fresh(tmp_path):
     return write_small_app(tmp_path / "study")
-
-
-@pytest.fixture(scope="module")
-def joint(app, tmp_path_factory):
-    """The model that the parts of this federation make."""
-    out = tmp_path_factory.mktemp("joint") / "joint.hotview"
-    join_partial_models(parts(app), out)
-    return out
-
-
-@pytest.fixture
-def trained(app, tmp_path):
-    """A copy of a federation that has been trained, to be changed."""
-    return shutil.copytree(app, tmp_path / "study")
 
 
 def part(app, name):
@@ -169,8 +147,10 @@ def test_bytes_on_the_page_are_those_of_the_defaults():
         assert f"| {4 * count:,} " in row, row
 
 
-def test_two_parts_in_any_order_make_a_model_that_predicts(hotview, app, tmp_path):
+def test_two_parts_and_no_other_models_make_a_model_that_predicts(hotview, app, tmp_path):
     out = tmp_path / "two.hotview"
+    lone = hotview("federated", "join", part(app, "imaging"), "-o", out, code=1)
+    assert "at least two" in lone.err
     done = hotview("federated", "join", *parts(app, "imaging", "clinical"), "-o", out, "--json")
     assert json.loads(done.out) == {"out": str(out), "views": ["clinical", "imaging"]}
     done = hotview("predict", out, *files(app, "imaging", "clinical"), "-o", tmp_path / "p.csv")
@@ -179,8 +159,9 @@ def test_two_parts_in_any_order_make_a_model_that_predicts(hotview, app, tmp_pat
     n_views = dict(zip(found["id"].to_pylist(), found["n_views"].to_pylist(), strict=True))
     assert n_views["p3"] == 2  # who is linked
     hotview("predict", part(app, "imaging"), *files(app, "imaging"), "-o", tmp_path / "a.csv")
-    again = hotview("federated", "join", *parts(app), "-o", out, code=1)
-    assert "--force" in again.err
+    assert "--force" in hotview("federated", "join", *parts(app), "-o", out, code=1).err
+    joint = ("federated", "join", out, part(app, "imaging"), "-o", tmp_path / "j.hotview")
+    assert "the part of one organization" in hotview(*joint, code=1).err
     hotview("federated", "join", *parts(app), "-o", out, "--force")
     assert hv.load(out).view_names_ == NAMES
 
@@ -208,23 +189,11 @@ def test_a_part_that_somebody_changed_is_an_error_of_one_sentence(hotview, app, 
     for command in (("inspect", odd), ("federated", "join", odd, *others, "-o", out)):
         result = hotview(*command, code=1)
         assert result.out == ""
-        assert "odd.hotview" in result.err
-        assert len(result.err.splitlines()) == 1
-        assert "Traceback" not in result.err
+        assert re.fullmatch(r"hotview: .*odd\.hotview.*\n", result.err)
 
 
-def test_what_is_no_part_is_not_joined(hotview, app, joint, tmp_path):
-    out = tmp_path / "j.hotview"
-    for given, message in (
-        ([part(app, "imaging")], "at least two"),
-        ([joint, part(app, "imaging")], "the part of one organization"),
-    ):
-        refused = hotview("federated", "join", *given, "-o", out, code=1)
-        assert message in refused.err
-    assert not out.exists()
-
-
-def test_parts_and_joined_models_can_be_looked_at(hotview, app, joint, tmp_path):
+def test_parts_and_joined_models_can_be_looked_at(hotview, app, tmp_path):
+    join_partial_models(parts(app), joint := tmp_path / "joint.hotview")
     for model, said in ((joint, f"joined: {', '.join(NAMES)}"), (part(app, "genetic"), "the part")):
         seen = hotview("inspect", model)
         assert said in seen.out
@@ -236,26 +205,32 @@ def test_parts_and_joined_models_can_be_looked_at(hotview, app, joint, tmp_path)
         assert page.stat().st_size > 10_000
 
 
-def test_begun_anew_nothing_is_left_of_what_was_there(hotview, trained):
-    more = ("--force", "--rounds", 1, "--quantiles", 4, "--json")
-    anew = hotview("federated", "simulate", trained, *more)
+def test_a_training_that_is_there_can_only_be_ended_again_or_begun_anew(hotview, app, tmp_path):
+    study = shutil.copytree(app, tmp_path / "study")
+    simulate = ("federated", "simulate", study)
+    before = {path: path.read_bytes() for path in parts(study)}
+    refused = hotview(*simulate, code=1)
+    assert "--resume" in refused.err
+    assert "--force" in refused.err
+    assert refused.out == ""
+    other = hotview(*simulate, "--resume", "--quantiles", 4, code=1)
+    assert "quantiles was 8 then and is 4 now" in other.err
+    assert {path: path.read_bytes() for path in parts(study)} == before
+    weights = hv.load(part(study, "imaging")).network_.state_dict()
+    part(study, "imaging").unlink()  # the end went wrong
+    hotview(*simulate, "--resume")
+    after = hv.load(part(study, "imaging")).network_.state_dict()
+    assert all((x == weights[key]).all() for key, x in after.items())
+    anew = hotview(*simulate, "--force", "--rounds", 1, "--quantiles", 4, "--json")
     facts = json.loads(anew.out)
     assert facts["rounds"] == len(facts["history"]) == 1
-    assert len(hv.load(part(trained, "imaging")).history_) == 1
+    assert len(hv.load(part(study, "imaging")).history_) == 1  # nothing is left of before
     assert facts["finished"] == sorted(facts["plan"]["names"]) == NAMES
     assert set(facts["parts"]) == set(facts["bytes"]) == set(NAMES)
     assert np.shape(facts["plan"]["W"]) == (3, 3)
     assert facts["dropped"] == []
-    outcome = json.loads((trained / "coordinator" / "outcome.json").read_text())
+    outcome = json.loads((study / "coordinator" / "outcome.json").read_text())
     assert outcome["history"] == facts["history"]
-
-
-def test_an_end_that_went_wrong_can_be_had_again(hotview, trained):
-    before = hv.load(part(trained, "imaging")).network_.state_dict()
-    part(trained, "imaging").unlink()
-    hotview("federated", "simulate", trained, "--resume")
-    after = hv.load(part(trained, "imaging")).network_.state_dict()
-    assert all((x == before[key]).all() for key, x in after.items())
 
 
 def test_ctrl_c_stops_after_a_whole_round_and_it_goes_on_from_there(hotview, fresh, monkeypatch):
@@ -290,20 +265,13 @@ def test_everybody_can_be_private(hotview, fresh):
     # Of samples as large as the table, where the accountant is quick.
     more = ("--batch-size", 40, "--epsilon", 5, "--delta", 1e-3, "--json")
     done = hotview("federated", "simulate", fresh, *more)
-    for told in json.loads(done.out)["privacy"].values():
+    facts = json.loads(done.out)
+    for told in facts["privacy"].values():
         assert told["delta"] == 1e-3
         assert 4.5 < told["epsilon"] <= 5
-
-
-def test_a_training_that_is_there_is_neither_replaced_nor_mixed_with_another(hotview, app):
-    before = {path: path.read_bytes() for path in parts(app)}
-    refused = hotview("federated", "simulate", app, code=1)
-    assert "--resume" in refused.err
-    assert "--force" in refused.err
-    assert refused.out == ""
-    other = hotview("federated", "simulate", app, "--resume", "--quantiles", 4, code=1)
-    assert "quantiles was 8 then and is 4 now" in other.err
-    assert {path: path.read_bytes() for path in parts(app)} == before
+    sizes = {"rows": 40, "columns": 4, "linked": 16, "labeled": 0, "epsilon": 5}
+    assert facts["organizations"][0] == {"name": "clinical", **sizes}
+    assert facts["organizations"][1]["labeled"] == 40
 
 
 @pytest.mark.parametrize(
@@ -317,10 +285,7 @@ def test_a_training_that_is_there_is_neither_replaced_nor_mixed_with_another(hot
         (("simulate", "x"), 1, "hotview federated new"),
         (("simulate", "x", "--resume", "--force"), 2, "give one of them"),
         (("simulate", "x", "--delta", "0.1"), 2, "--delta needs --epsilon"),
-        (("simulate", "x", "--epsilon", "-1"), 2, "epsilon"),
         (("simulate", "{app}", "--rounds", "0"), 2, "Expected rounds"),
-        (("simulate", "{app}", "--coupling", "dgcca", "--force"), 2, "Expected coupling"),
-        (("simulate", "{app}", "--label-holder", "lab", "--force"), 1, "label_holder among"),
         (("simulate", "{app}", "--label-holder", "imaging", "--force"), 1, "label_column"),
         (("join", "x.hotview", "-o", "y.pkl"), 1, "must end in .hotview"),
     ),
@@ -334,9 +299,3 @@ def test_what_is_wrong_is_said_in_a_line(
     assert result.err.startswith("hotview: ")
     assert len(result.err.strip().splitlines()) <= 2
     assert [path.name for path in tmp_path.iterdir()] == ["study"]
-
-
-@pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_help_has_examples(hotview, command):
-    result = hotview("federated", command, "--help")
-    assert f"hotview federated {command}" in result.out.split("Example")[-1]

@@ -1,3 +1,4 @@
+import json
 import logging
 import shlex
 
@@ -5,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from rich.console import Console
 
 import hotview as hv
 from hotview.cli import federated_jobs
@@ -18,9 +20,10 @@ from hotview.cli.federated_jobs import (
     run_simulation,
     write_sample_federation,
 )
+from hotview.cli.federated_output import describe_outcome, print_outcome
 from hotview.cli.output_files import write_table
 from hotview.datasets import load_handwritten, make_views
-from hotview.federated import InProcessChannel, Message, Privacy, Server
+from hotview.federated import FederatedResult, InProcessChannel, Message, Privacy, Server
 from hotview.federated.app_template import write_app
 from hotview.federated.settings import Settings
 
@@ -95,16 +98,11 @@ def test_what_is_typed_comes_before_the_settings_of_the_app(app):
     assert {client.privacy for client in same.values()} == {Privacy(8.0)}
 
 
-def test_what_is_no_app_is_refused(tmp_path):
-    (tmp_path / "pyproject.toml").write_text("[project]\n")
-    with pytest.raises(ValueError, match=r"\[tool.flwr.app.config\]"):
-        read_app(tmp_path, {})
-    (tmp_path / "pyproject.toml").write_text("[project")
-    with pytest.raises(ValueError, match="to be TOML"):
-        read_app(tmp_path, {})
-
-
-def test_every_organization_needs_its_own_configuration(app):
+def test_an_app_and_the_configuration_of_every_organization_are_needed(app, tmp_path):
+    for text, message in (("[project]\n", r"\[tool.flwr.app.config\]"), ("[project", "to be TOML")):
+        (tmp_path / "pyproject.toml").write_text(text)
+        with pytest.raises(ValueError, match=message):
+            read_app(tmp_path, {})
     (app / "organizations" / "imaging.toml").unlink()
     with pytest.raises(FileNotFoundError, match="the configuration of imaging"):
         run_simulation(job(app))
@@ -124,9 +122,12 @@ def test_the_command_that_resumes_repeats_the_options():
 
 def test_a_dry_run_writes_nothing(app, capsys):
     before = sorted(app.rglob("*"))
-    assert run_simulation(job(app, dry_run=True)) == 0
-    assert sorted(app.rglob("*")) == before
-    assert "genetic" in capsys.readouterr().out
+    for privacy in (None, Privacy(3.0)):
+        assert run_simulation(job(app, privacy=privacy, dry_run=True)) == 0
+        assert sorted(app.rglob("*")) == before
+        out = capsys.readouterr().out
+        assert "Labels are those of genetic" in out
+        assert ("epsilon" in out) == (privacy is not None)
 
 
 def test_what_passes_is_counted():
@@ -217,7 +218,7 @@ def test_rows_and_labels_are_those_of_the_digits(sample):
         assert label in {digits.target[i] for i in numbers[key]}
 
 
-def test_the_same_seed_writes_the_same_files_and_another_does_not(sample, tmp_path):
+def test_all_of_a_sample_is_written_as_its_seed_says_or_nothing(sample, tmp_path, monkeypatch):
     before = (sample / "pyproject.toml").read_bytes()
     with pytest.raises(FileExistsError, match="not empty"):
         write_sample_federation(sample, 1)
@@ -228,12 +229,70 @@ def test_the_same_seed_writes_the_same_files_and_another_does_not(sample, tmp_pa
     where = "organizations/fou/linked.txt"
     assert (tmp_path / "other" / where).read_text() != (sample / where).read_text()
 
-
-def test_all_of_a_sample_is_written_or_nothing(tmp_path, monkeypatch):
     def stop(columns, path):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(federated_jobs, "write_table", stop)
     with pytest.raises(KeyboardInterrupt):
         write_sample_federation(tmp_path / "study", 0)
-    assert list(tmp_path.iterdir()) == []
+    assert {path.name for path in tmp_path.iterdir()} == {"same", "other"}
+
+
+SIZES = {name: {"to": 1000, "from": 2000} for name in NAMES}
+TOTAL = dict.fromkeys(NAMES, 12_345)
+
+
+def printed(facts):
+    console = Console(width=120, soft_wrap=True)
+    with console.capture() as capture:
+        print_outcome(facts, console)
+    return capture.get()
+
+
+def result(**more):
+    W = np.array([[0.30, 0.03], [0.31, 0.02], [0.01, 0.32]], dtype=np.float32)
+    rows = [{"epoch": 1, "loss": 2.0}, {"epoch": 2, "loss": 1.0}]
+    return FederatedResult(NAMES, rows, W, np.ones((3, 2), np.float32), NAMES, **more)
+
+
+def outcome(found, settings=None, **more):
+    settings = settings or Settings(rounds=2, local_steps=7)
+    facts = describe_outcome(found, settings, SIZES, TOTAL)
+    facts |= {"settings": settings.to_json(), "seconds": 3.0, "interrupted": False, "resume": "so"}
+    return {**facts, "parts": {name: f"{name}/part.hotview" for name in found.finished}, **more}
+
+
+def test_the_plan_is_shown_and_no_groups_are_drawn_from_it():
+    plan = outcome(result())["plan"]
+    assert "groups" not in plan
+    assert plan["W"][2] == pytest.approx([0.01, 0.32])
+    text = printed(outcome(result()))
+    assert "Groups of views" not in text
+    assert "0.960" in text  # 3 · 0.32, of a row that adds up to 1 nearly
+    W = np.array([[0, 0.3, 0.03], [0.3, 0, 0.03], [0.16, 0.17, 0]])
+    pairs = outcome(FederatedResult(NAMES, [], W, W, NAMES), Settings(coupling="hot-pairwise"))
+    heading = printed(pairs).splitlines()[2]
+    assert all(name in heading for name in NAMES)
+    facts = outcome(FederatedResult(NAMES, [], finished=NAMES), Settings(coupling="none"))
+    assert facts["plan"] is None
+    assert "Plan" not in printed(facts)
+
+
+def test_privacy_bytes_and_who_was_left_out_are_told():
+    late = [{"round": r, "name": "imaging", "reason": "late"} for r in (1, 2)]
+    private = {"genetic": {"epsilon": 2.999, "delta": 1e-5}}
+    facts = outcome(result(privacy=private, dropped=late, finished=NAMES[:2]))
+    assert json.loads(json.dumps(facts)) == facts
+    assert facts["bytes"]["imaging"] == {"to": 1000, "from": 2000, "total": 12_345}
+    text = printed(facts)
+    for part in (
+        "2 of 2 rounds, 7 local steps in each, 3 s.",
+        "12,345",
+        "genetic: its projections are (3, 1e-05)-differentially private.",
+        "imaging was left out of round 1, 2: late",
+        "Part saved to genetic/part.hotview",
+        "Next: hotview federated join clinical/part.hotview genetic/part.hotview",
+    ):
+        assert part in text
+    assert "No organization" not in text
+    assert "imaging/part.hotview" not in text

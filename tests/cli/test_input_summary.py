@@ -59,14 +59,12 @@ def test_missing_cells_raise_by_file_and_column(summary):
         check_missing({"views": [view]}, {"a": None})
 
 
-def test_missing_cells_have_the_names_of_their_columns():
+def test_missing_cells_have_the_names_of_their_columns_and_processes_add_theirs_up():
     X = np.array([[NAN, 1, 0], [NAN, NAN, NAN], [2.0, NAN, NAN]])
     assert count_missing(X, COLUMNS) == {"iron": 1, "sex": 1}
     assert count_missing(X, ViewColumns(None, 3)) == {"column 1": 1, "column 2": 1, "column 3": 1}
     assert count_missing(sparse.csr_array(np.eye(3)), COLUMNS) == {}
 
-
-def test_several_processes_count_in_their_own_rows_and_add_up():
     class Ours(ProcessGroup):
         def all_gather_arrays(self, array):
             sent.append(array)

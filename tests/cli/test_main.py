@@ -12,6 +12,7 @@ from hotview import __version__ as hotview_version
 from hotview.cli.main import app
 
 COMMANDS = tuple(get_command(app).commands)
+FEDERATED = tuple(get_command(app).commands["federated"].commands)
 
 
 def test_version(tmp_path):
@@ -20,18 +21,16 @@ def test_version(tmp_path):
     assert result.stdout.strip() == f"hotview {hotview_version}"
 
 
-def test_help(hotview):
-    result = hotview("--help")
-    assert all(command in result.out for command in COMMANDS)
-
-
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     (
         (("demo", "--figure", "nowhere/plan.png"), 1, "the folder nowhere does not exist"),
         (("demo", "--model", "model.pkl"), 1, "must end in .hotview"),
         (("demo", "--random-state", "x"), 2, ""),
-        (("demo", "--random-state", "-1"), 2, ""),
+        (("report",), 2, "MODEL"),
+        (("report", "m.hotview"), 2, "--out"),
+        (("report", "m.hotview", "-o", "r.pdf"), 1, "must end in .html"),
+        (("report", "m.hotview", "-o", "r.html"), 1, "there is no model at m.hotview"),
         (("fly",), 2, ""),
     ),
 )
@@ -44,11 +43,14 @@ def test_errors_are_one_line_before_the_work(hotview, tmp_path, monkeypatch, wor
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_a_command_has_an_example(command):
-    result = CliRunner().invoke(app, [command, "--help"])
-    assert result.exit_code == 0
-    assert re.search(rf"Examples?:\s+hotview (demo|{command})", result.output)
+def test_help_of_all_commands_has_examples():
+    runner = CliRunner()
+    every = runner.invoke(app, ["--help"]).output
+    assert all(command in every for command in COMMANDS)
+    for words in [[name] for name in COMMANDS] + [["federated", name] for name in FEDERATED]:
+        result = runner.invoke(app, [*words, "--help"])
+        assert result.exit_code == 0
+        assert re.search(rf"Examples?:\s+hotview (demo|{' '.join(words)})", result.output), words
 
 
 def shrink(folder):

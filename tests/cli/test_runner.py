@@ -7,12 +7,7 @@ import warnings
 import pytest
 
 from hotview._messages import Message, Parameter
-from hotview.cli.runner import (
-    UsageError,
-    explain,
-    print_notes,
-    run_command,
-)
+from hotview.cli.runner import UsageError, explain, print_notes, run_command
 from hotview.training.process_group import ProcessLostError
 
 COMMAND = (sys.executable, "-c", "from hotview.cli import main; main()")
@@ -21,7 +16,6 @@ COMMAND = (sys.executable, "-c", "from hotview.cli import main; main()")
 @pytest.mark.parametrize(
     ("error", "code"),
     (
-        (ValueError("bad file"), 1),
         (OSError("no disk"), 1),
         (ImportError("no onnx"), 1),
         (UsageError("bad flags"), 2),
@@ -45,35 +39,30 @@ def test_every_error_has_its_exit_code_and_a_line(error, code, capsys, monkeypat
     assert ("--debug" in printed) == isinstance(error, KeyError)  # which nobody expected
 
 
-def test_debug_shows_the_traceback(hotview, tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no model at"):
-        hotview("inspect", tmp_path / "nope.hotview", "--debug")
-
-
-def test_warnings_are_one_line(capsys, monkeypatch):
+def test_warnings_are_one_line_and_debug_shows_the_traceback(
+    hotview, tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         message = Message("", "Pass {impute}.", impute="mean")
         run_command(lambda: warnings.warn(message, UserWarning, stacklevel=1))
     assert capsys.readouterr().err == "hotview: warning: Pass --impute mean.\n"
+    with pytest.raises(FileNotFoundError, match="there is no model at"):
+        hotview("inspect", tmp_path / "nope.hotview", "--debug")
 
 
 @pytest.mark.parametrize(
     ("parameter", "expected"),
     (
         (Parameter("delimiter", ";"), "--delimiter ';'"),
-        (Parameter("max_epochs", 20), "--max-epochs 20"),
         (Parameter("header", True), "--header"),
         (Parameter("header", False), "--no-header"),
         (Parameter("view_regularizer", "autoencoder"), "--view-regularizer autoencoder"),
         (Parameter("drop", ["a b", "c"]), "--drop 'a b' --drop c"),
         (Parameter("variables"), "--variable"),
-        (Parameter("variables", ["X"]), "--variable X"),
-        (Parameter("ids", {"scan": "FILE"}), "--ids scan=FILE"),
         (Parameter("delimiter", {"my lab": "\t"}), r"--delimiter 'my lab=\t'"),
         (Parameter("missing", {"lab": ["a=b", "?"]}), "--missing lab=a=b --missing 'lab=?'"),
-        (Parameter("match_ids", ["zeros", "case"]), "--match-ids zeros --match-ids case"),
     ),
 )
 def test_parameters_become_flags(parameter, expected, capsys):
@@ -85,13 +74,10 @@ def test_parameters_become_flags(parameter, expected, capsys):
     )
 
 
-def test_a_full_disk_is_reported():
+def test_a_full_disk_and_memory_are_reported():
     full = errno.ENOSPC, os.strerror(errno.ENOSPC)
     assert "No space is left on the disk;" in explain(OSError(*full))
     assert "No space is left on the disk for a.hotview;" in explain(OSError(*full, "a.hotview"))
-
-
-def test_out_of_memory_names_what_did_not_fit():
     assert explain(MemoryError()).endswith("fewer rows.")
     assert explain(MemoryError("a.npy does not fit")).endswith("fewer rows. (a.npy does not fit)")
 
