@@ -36,11 +36,8 @@ def run(monkeypatch, capsys):
 
 def test_missing_views(run):
     lines = run("missing_views.py", "--max-epochs", 1).splitlines()
-    assert [line.split("accuracy")[0].strip() for line in lines[:3]] == [
-        "all views",
-        "pix alone",
-        "fou alone",
-    ]
+    names = [line.split("accuracy")[0].strip() for line in lines[:3]]
+    assert names == ["all views", "pix alone", "fou alone"]
     assert len(lines) == 1 + 6 + 6
 
 
@@ -51,16 +48,19 @@ def test_own_training_loop(run, coupling):
     assert ("groups as planted" in printed) == coupling.startswith("HOT")
 
 
+SEARCH = ("--folds", 2, "--max-epochs", 1, "--views", "fou", "mor")
+
+
 @pytest.mark.slow
 def test_search(run):
-    printed = run("search.py", "--folds", 2, "--max-epochs", 1, "--views", "fou", "mor")
+    printed = run("search.py", *SEARCH)
     assert printed.count("pseudo_labels") == 4
     assert "best on test rows" in printed
 
 
 @pytest.mark.slow
 def test_many_machines(run):
-    printed = run("many_machines.py", "--folds", 2, "--max-epochs", 1, "--views", "fou", "mor")
+    printed = run("many_machines.py", *SEARCH)
     assert printed.splitlines()[-1] == "the same to the last bit"
 
 
@@ -95,9 +95,8 @@ def serve(run, monkeypatch):
                 thread.join(0.1)
             assert server.started
             port = server.servers[0].sockets[0].getsockname()[1]
-            with httpx.Client(
-                base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False
-            ) as client:
+            address = f"http://127.0.0.1:{port}"
+            with httpx.Client(base_url=address, timeout=60, trust_env=False) as client:
                 yield client
         finally:
             server.should_exit = True
@@ -166,9 +165,8 @@ def test_serve_model_refuses_bad_requests(serve, served_model):
             with pytest.raises(ValueError, match="Expected") as error:
                 model.predict_proba(views)
             body = json.dumps({"views": views})  # with NaN and Infinity, which httpx does not write
-            response = client.post(
-                "/predict", content=body, headers={"Content-Type": "application/json"}
-            )
+            how = {"content": body, "headers": {"Content-Type": "application/json"}}
+            response = client.post("/predict", **how)
             assert (response.status_code, response.json()) == (422, {"detail": str(error.value)})
         for views, problem in (
             ({"view_0": [row] * 1001}, "body.views.view_0: List should have at most 1000 items"),

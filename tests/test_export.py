@@ -113,9 +113,14 @@ def test_counts_are_reduced_as_by_the_estimator(tmp_path):
     np.testing.assert_array_equal(np.isnan(found).any(axis=1), np.arange(40) == 3)
 
 
-def test_what_the_estimator_refuses_is_nan(tmp_path):
+def test_what_the_estimator_refuses_is_nan_and_the_model_is_not_changed(tmp_path, capfd):
     model = classifier(n_estimators=1, pseudo_labels=False, fusion="average")
+    before, level = model.predict_proba(LINKED), logging.getLogger("torch.onnx").level
+    capfd.readouterr()
     path = to_onnx(model, tmp_path / "m.onnx")
+    assert capfd.readouterr() == ("", "")
+    assert logging.getLogger("torch.onnx").level == level
+    np.testing.assert_array_equal(model.predict_proba(LINKED), before)
     views = {name: X[:5].copy() for name, X in LINKED.items()}
     views["view_0"][0, 0] = np.nan  # a single cell, without impute
     views["view_1"][1, 3] = np.inf
@@ -211,42 +216,32 @@ def test_the_metadata_say_how_to_encode_a_raw_table(tmp_path):
 
 
 def test_encoders_of_ones_own_are_written_where_onnx_can_express_them(tmp_path):
-    model = hv.MultiViewEncoder(**SMALL, encoders={"view_0": Own(branches=False)}, device="cpu")
-    model.fit(UNALIGNED)
-    path = to_onnx(model, tmp_path / "m.onnx", part="features", view="view_0")
+    plain, branching = (
+        hv.MultiViewEncoder(**SMALL, encoders={"view_0": Own(branches=branches)}, device="cpu")
+        for branches in (False, True)
+    )
+    path = to_onnx(plain.fit(UNALIGNED), tmp_path / "m.onnx", part="features", view="view_0")
     (found,) = run(path, UNALIGNED)
-    np.testing.assert_allclose(found, model.transform(UNALIGNED)["view_0"], atol=1e-5)
-    model = hv.MultiViewEncoder(**SMALL, encoders={"view_0": Own(branches=True)}, device="cpu")
-    model.fit(UNALIGNED)
+    np.testing.assert_allclose(found, plain.transform(UNALIGNED)["view_0"], atol=1e-5)
+    branching.fit(UNALIGNED)
     with pytest.raises(ValueError, match=r"that torch\.onnx\.export can write, but it cannot"):
-        to_onnx(model, tmp_path / "branches.onnx", part="features", view="view_0")
+        to_onnx(branching, tmp_path / "branches.onnx", part="features", view="view_0")
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_model_is_not_changed_and_nothing_is_said(tmp_path, capfd):
-    model = classifier(n_estimators=1)
-    before = model.predict_proba(LINKED)
-    level = logging.getLogger("torch.onnx").level
-    to_onnx(model, tmp_path / "m.onnx", part="features", view="view_0")
-    assert capfd.readouterr() == ("", "")
-    assert logging.getLogger("torch.onnx").level == level
-    np.testing.assert_array_equal(model.predict_proba(LINKED), before)
-
-
 def test_wrong_arguments_are_refused(tmp_path, monkeypatch):
-    encoder = hv.MultiViewEncoder(**SMALL).fit(
-        {"features": LINKED["view_0"], "b": LINKED["view_1"]}
-    )
-    with pytest.raises(ValueError, match=r"names mean nothing else in ONNX.*\['features'\]"):
-        to_onnx(encoder, tmp_path / "m.onnx", part="features", view="features")
-    with pytest.raises(ValueError, match=r"must end in \.onnx"):
-        to_onnx(encoder, tmp_path / "m.pt", part="features")
-    with pytest.raises(ValueError, match="Expected a MultiViewClassifier for part='predict_proba'"):
-        to_onnx(encoder, tmp_path / "m.onnx")
-    with pytest.raises(ValueError, match="part"):
-        to_onnx(encoder, tmp_path / "m.onnx", part="plan")
-    with pytest.raises(ValueError, match="view"):
-        to_onnx(encoder, tmp_path / "m.onnx", part="features", view="view_9")
+    views = {"features": LINKED["view_0"], "b": LINKED["view_1"]}
+    encoder = hv.MultiViewEncoder(**SMALL).fit(views)
+    features, file = {"part": "features"}, "m.onnx"
+    for name, how, message in (
+        (file, {**features, "view": "features"}, r"names mean nothing else .*\['features'\]"),
+        ("m.pt", features, r"must end in \.onnx"),
+        (file, {}, "Expected a MultiViewClassifier for part='predict_proba'"),
+        (file, {"part": "plan"}, "part"),
+        (file, {**features, "view": "view_9"}, "view"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            to_onnx(encoder, tmp_path / name, **how)
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(ImportError, match=r'pip install "hotview\[onnx\]"'):

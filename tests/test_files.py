@@ -4,6 +4,8 @@ import stat
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
 import pytest
@@ -61,35 +63,31 @@ def mode_of(path):
 
 
 @posix
-def test_a_new_file_has_the_permissions_of_an_ordinary_or_of_a_private_one(tmp_path):
-    (tmp_path / "ordinary").write_text("")
-    assert mode_of(write(tmp_path / "new")) == mode_of(tmp_path / "ordinary")
-    assert mode_of(write(tmp_path / "private", private=True)) == 0o600
-
-
-@posix
 @pytest.mark.parametrize("private", (False, True))
-@pytest.mark.parametrize("mode", (0o400, 0o640, 0o666, 0o4755))
-def test_a_file_keeps_the_permissions_of_the_one_that_it_replaces(tmp_path, mode, private):
-    path = tmp_path / "a"
-    path.touch()
-    path.chmod(mode)
+@pytest.mark.parametrize("mode", (None, 0o400, 0o640, 0o666, 0o4755))
+def test_a_file_keeps_permissions_or_has_those_of_an_ordinary_or_a_private_one(
+    tmp_path, mode, private
+):
+    path, ordinary = tmp_path / "a", tmp_path / "ordinary"
+    ordinary.touch()
+    expected = 0o600 if private else mode_of(ordinary)
+    if mode is not None:
+        path.touch()
+        path.chmod(mode)
+        expected = mode & 0o777  # no special bits
     with atomic_write(path, private=private) as draft:
-        assert mode_of(draft) == 0o600
+        assert mode_of(draft) == (expected if mode is None else 0o600)
         draft.write_text("new")
-    assert (mode_of(path), path.read_text()) == (mode & 0o777, "new")  # no special bits
+    assert (mode_of(path), path.read_text()) == (expected, "new")
 
 
 @posix
 def test_a_write_that_exceeds_a_limit_names_the_file(tmp_path):
-    def write_tensors():
-        tensors = {"x": torch.ones(10**5)}
-        write_archive(tmp_path / "a.st", FileFormat("a", 1, "a", ""), tensors, {})
-
+    tensors, form = {"x": torch.ones(10**5)}, FileFormat("a", 1, "a", "")
     writes = {
-        "a.txt": lambda: write(tmp_path / "a.txt", "x" * 10**6),
-        "a.st": write_tensors,
-        "a.csv": lambda: write_table({"x": range(10**5)}, tmp_path / "a.csv"),
+        "a.txt": lambda path: write(path, "x" * 10**6),
+        "a.st": lambda path: write_archive(path, form, tensors, {}),
+        "a.csv": lambda path: write_table({"x": range(10**5)}, path),
     }
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -97,11 +95,9 @@ def test_a_write_that_exceeds_a_limit_names_the_file(tmp_path):
     try:
         for name, write_much in writes.items():
             with pytest.raises(OSError, match="so that nothing was written") as caught:
-                write_much()
-            assert (caught.value.errno, caught.value.filename) == (
-                errno.EFBIG,
-                str(tmp_path / name),
-            )
+                write_much(tmp_path / name)
+            found = (caught.value.errno, caught.value.filename)
+            assert found == (errno.EFBIG, str(tmp_path / name))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert os.listdir(tmp_path) == []
@@ -131,11 +127,16 @@ with getattr(_files, sys.argv[1])(Path(sys.argv[2])) as draft:
 """
 
 
-def start(function, path):
-    """Start a process that holds a file until it ends; return it and its draft."""
+@contextmanager
+def held(function, path):
+    """Another process that holds a file until it is killed at the end, and its draft."""
     command = [sys.executable, "-c", HOLD, function, str(path)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    return process, process.stdout.readline().strip()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True) as process:
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
 
 
 def make_old(path):
@@ -145,14 +146,10 @@ def make_old(path):
 @posix
 def test_the_draft_of_a_killed_process_is_deleted_and_that_of_a_living_one_is_not(tmp_path):
     path = tmp_path / "a.txt"
-    process, draft = start("atomic_write", path)
-    with process:
-        try:
-            make_old(draft)
-            write(path, "new")
-            assert os.path.exists(draft)
-        finally:
-            process.kill()
+    with held("atomic_write", path) as draft:
+        make_old(draft)
+        write(path, "new")
+        assert os.path.exists(draft)
     write(path, "new")
     assert sorted(os.listdir(tmp_path)) == ["a.txt"]
 
@@ -175,16 +172,12 @@ def test_recent_drafts_and_other_hidden_files_are_left_alone(tmp_path):
 @posix
 def test_an_output_is_reserved_for_one_process_until_it_ends(tmp_path):
     path = tmp_path / "a.hotview"
-    process, _ = start("output_lock", path)
-    with process:
-        try:
-            message = r"a\.hotview .*but another one is working on it"
-            with pytest.raises(BlockingIOError, match=message), output_lock(path):
-                pass
-            with output_lock(tmp_path / "b.hotview"):
-                pass
-        finally:
-            process.kill()
+    with held("output_lock", path):
+        message = r"a\.hotview .*but another one is working on it"
+        with pytest.raises(BlockingIOError, match=message), output_lock(path):
+            pass
+        with output_lock(tmp_path / "b.hotview"):
+            pass
     assert os.listdir(tmp_path) == [".a.hotview.lock"]
     with output_lock(path):
         pass
@@ -193,33 +186,19 @@ def test_an_output_is_reserved_for_one_process_until_it_ends(tmp_path):
 
 @posix
 def test_an_output_is_reserved_for_one_thread_at_a_time(tmp_path):
-    held, refused = [], []
+    held = []
 
-    def reserve():
+    def reserve(_):
         for _ in range(200):
-            try:
-                with output_lock(tmp_path / "a"):
-                    held.append(1)
-                    assert len(held) == 1
-                    time.sleep(0)
-                    held.pop()
-            except BlockingIOError as error:
-                refused.append(error)
+            with suppress(BlockingIOError), output_lock(tmp_path / "a"):
+                held.append(1)
+                assert len(held) == 1
+                time.sleep(0)
+                held.pop()
 
-    failures = []
-    threads = [Thread(target=run_and_keep_error, args=(reserve, failures)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (failures, os.listdir(tmp_path)) == ([], [])
-
-
-def run_and_keep_error(function, errors):
-    try:
-        function()
-    except BaseException as error:
-        errors.append(error)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(reserve, range(4)))
+    assert os.listdir(tmp_path) == []
 
 
 def test_without_a_folder_nothing_is_locked(tmp_path):
@@ -241,18 +220,12 @@ def acquire_in_thread(path):
 
 
 def test_threads_and_processes_wait_for_the_lock_and_a_killed_one_releases_it(tmp_path):
-    with file_lock(tmp_path / ".lock"):
-        acquired = acquire_in_thread(tmp_path / ".lock")
-        assert not acquired.wait(0.2)
-    assert acquired.wait(60)
-    process, _ = start("file_lock", tmp_path / ".lock")
-    with process:
-        try:
-            acquired = acquire_in_thread(tmp_path / ".lock")
+    path = tmp_path / ".lock"
+    for holder in (file_lock(path), held("file_lock", path)):
+        with holder:
+            acquired = acquire_in_thread(path)
             assert not acquired.wait(0.2)
-        finally:
-            process.kill()
-    assert acquired.wait(60)
+        assert acquired.wait(60)
 
 
 def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path):

@@ -1,4 +1,5 @@
-import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -65,28 +66,24 @@ def test_it_has_the_interface_of_an_array():
             rows[key]
 
 
-def test_a_block_that_failed_is_filled_on_the_next_access():
-    rows, fill = Counted(), Counted.fill
-    rows.fill = lambda block: 1 / 0
-    with pytest.raises(ZeroDivisionError):
-        rows[:2]
-    rows.fill = lambda block: fill(rows, block)
+def test_a_block_that_failed_is_filled_on_the_next_access(monkeypatch):
+    rows = Counted()
+    with monkeypatch.context() as patch:
+        patch.setattr(Counted, "fill", lambda self, block: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            rows[:2]
     np.testing.assert_array_equal(rows[:2], X[:2])
 
 
 def test_concurrent_threads_fill_every_block_once():
     class Slow(Counted):
         def fill(self, block):
-            other.wait(0.01)  # until all threads wait
+            time.sleep(0.01)  # until all threads wait
             super().fill(block)
 
-    other, rows = threading.Event(), Slow(np.arange(11))
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(rows[2:8].copy())) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    rows = Slow(np.arange(11))
+    with ThreadPoolExecutor(5) as threads:
+        found = list(threads.map(lambda _: rows[2:8].copy(), range(5)))
     assert rows.filled == [2, 3, 4, 5, 6, 7]
     for part in found:
         np.testing.assert_array_equal(part, X[2:8])

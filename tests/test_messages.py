@@ -1,5 +1,4 @@
 import pickle
-import warnings
 
 import pytest
 
@@ -18,14 +17,14 @@ def test_messages_spell_parameters_and_can_be_continued():
     assert Message(MESSAGE, " See {drop}.").spell(shout).endswith("HEADER or ID_COLUMN. See DROP.")
 
 
-def test_errors_and_warnings_keep_the_parameters():
-    with pytest.raises(ValueError, match="header=False") as caught:
+def test_errors_and_warnings_keep_the_parameters_and_point_at_the_line_of_the_user():
+    with pytest.raises(ValueError, match="header=False") as error:
         raise ParameterError("", "Pass {no}.", no=NO_HEADER)
-    assert caught.value.args[0].spell(shout) == "Pass HEADER."
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        warnings.warn(MESSAGE, stacklevel=1)
+    assert error.value.args[0].spell(shout) == "Pass HEADER."
+    with pytest.warns(FutureWarning, match="Pass") as caught:
+        warn_user(MESSAGE, FutureWarning)
     assert caught[0].message.args[0].parts == MESSAGE.parts
+    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize("value", (MESSAGE, ParameterError(MESSAGE)))
@@ -34,9 +33,3 @@ def test_parameters_survive_pickle(value):
     assert str(again) == str(value)
     message = again.args[0] if isinstance(again, ParameterError) else again
     assert message.parts == MESSAGE.parts
-
-
-def test_a_warning_points_at_the_line_of_the_user():
-    with pytest.warns(FutureWarning, match="soon") as caught:
-        warn_user("soon", FutureWarning)
-    assert caught[0].filename == __file__

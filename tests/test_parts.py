@@ -33,30 +33,25 @@ def fitted(parts):
     return task, model.fit(**task.arguments())
 
 
-def probabilities(fitted, ensemble):
+def probabilities(fitted, part=None):
+    """The default's, with its predictors made again, where a part is given without it."""
     task, model = fitted
+    ensemble, seconds = model.again() if part is None else model.again(part)
+    assert ensemble is not model._ensemble
+    assert seconds > 0
     with model.predicting_by(ensemble):
         return model.predict_proba(task.tests["all views"][0])
 
 
-def test_predictors_made_again_are_those_of_the_default(parts, fitted):
+def test_parts_after_training_change_the_probabilities_and_leave_nothing_behind(parts, fitted):
     task, model = fitted
     expected = model.predict_proba(task.tests["all views"][0])
-    for _ in range(2):
-        ensemble, seconds = model.again()
-        assert ensemble is not model._ensemble
-        assert seconds > 0
-        np.testing.assert_array_equal(probabilities(fitted, ensemble), expected)
-    np.testing.assert_array_equal(model.predict_proba(task.tests["all views"][0]), expected)
-
-
-def test_parts_after_training_change_the_probabilities_and_leave_nothing_behind(parts, fitted):
-    expected = probabilities(fitted, fitted[1].again()[0])
+    np.testing.assert_array_equal(probabilities(fitted), expected)
     for name, part in parts.PARTS.items():
         if part.after and part.replaced:
-            found = probabilities(fitted, fitted[1].again(part)[0])
-            assert not np.array_equal(found, expected), name
-    np.testing.assert_array_equal(probabilities(fitted, fitted[1].again()[0]), expected)
+            assert not np.array_equal(probabilities(fitted, part), expected), name
+    np.testing.assert_array_equal(probabilities(fitted), expected)
+    np.testing.assert_array_equal(model.predict_proba(task.tests["all views"][0]), expected)
 
 
 def test_a_part_without_weight_has_none(parts, fitted):
@@ -73,13 +68,6 @@ def test_every_part_can_be_turned_off(parts):
             with part.turned_off():
                 assert getattr(owner, name) is value
             assert getattr(owner, name) is before
-
-
-def test_one_prior_is_that_of_all_labels(parts):
-    codes = [np.repeat([0, 1], [90, 10]), np.repeat([0, 1], [10, 90])]
-    own, one = parts.class_prior.class_priors(codes, 2), parts._one_prior(codes, 2)
-    assert own[0, 0] > 0.8
-    np.testing.assert_allclose(one, 0.5)
 
 
 def test_lines_have_the_measures(parts):

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -15,39 +16,22 @@ import pytest
 import hotview
 from hotview.datasets import make_views
 
-PUBLIC_MODULES = (
-    "hotview.ot",
-    "hotview.similarity",
-    "hotview.datasets",
-    "hotview.losses",
-    "hotview.losses.coupling_specs",
-    "hotview.losses.specifications",
-    "hotview.estimators",
-    "hotview.evaluation",
-    "hotview.model_selection",
-    "hotview.persistence",
-    "hotview.export",
-    "hotview.federated",
-    "hotview.omics",
-    "hotview.tracking",
-    "paper.models",
-    "hotview.report.tables",
-    "hotview.report.figures",
-)
+HOTVIEW = """
+ot similarity datasets losses losses.coupling_specs losses.specifications estimators evaluation
+model_selection persistence export federated omics tracking report.tables report.figures
+"""
+PUBLIC_MODULES = (*(f"hotview.{name}" for name in HOTVIEW.split()), "paper.models")
 
 
 def public_objects():
-    for module in PUBLIC_MODULES:
-        loaded = importlib.import_module(module)
-        for name in loaded.__all__:
-            yield f"{module}.{name}", getattr(loaded, name)
+    for module in map(importlib.import_module, PUBLIC_MODULES):
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if inspect.isclass(thing) or inspect.isfunction(thing):
+                yield f"{module.__name__}.{name}", thing
 
 
-OBJECTS = {
-    name: thing
-    for name, thing in public_objects()
-    if inspect.isclass(thing) or inspect.isfunction(thing)
-}
+OBJECTS = dict(public_objects())
 CLASSES = {name: c for name, c in OBJECTS.items() if inspect.isclass(c)}
 FUNCTIONS = {name: f for name, f in OBJECTS.items() if inspect.isfunction(f)}
 METHODS = {
@@ -124,31 +108,30 @@ def test_documented_defaults_are_those_of_the_signature(name):
 
 
 def in_fresh_interpreter(code):
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    return json.loads(result.stdout)
+    command = [sys.executable, "-c", code]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def test_import_changes_no_global_state():
+def test_import_changes_no_global_state_and_loads_nothing_but_ourselves():
     code = """
-import json, logging, random, warnings
+import json, logging, random, sys, warnings
 import numpy, sklearn, torch
 def state():
     return [torch.get_num_threads(), torch.initial_seed(), torch.get_default_dtype().__repr__(),
             random.getstate()[1][:3], numpy.random.get_state()[1][:3].tolist(),
             [str(f) for f in warnings.filters], len(logging.getLogger().handlers),
             logging.getLogger().level, str(numpy.geterr())]
-before = state()
+before, loaded = state(), set(sys.modules)
 import hotview, hotview.ot, hotview.datasets
-print(json.dumps([before, state()]))
+new = {m.split(".")[0] for m in set(sys.modules) - loaded} - sys.stdlib_module_names
+print(json.dumps([before, state(), sorted(new)]))
 """
-    before, after = in_fresh_interpreter(code)
+    before, after, new = in_fresh_interpreter(code)
     assert before == after
+    assert new == ["hotview"]
 
 
-def test_import_is_light():
-    # What takes long to import is imported by what needs it.
+def test_what_takes_long_to_import_is_imported_by_what_needs_it():
     code = """
 import json, sys
 import hotview.cli
@@ -156,16 +139,6 @@ heavy = ("torch", "sklearn", "matplotlib", "pyarrow", "h5py")
 print(json.dumps([m for m in heavy if m in sys.modules]))
 """
     assert in_fresh_interpreter(code) == []
-    code = """
-import json, sys
-import sklearn, torch
-before = set(sys.modules)
-import hotview.ot, hotview.datasets
-new = {m.split(".")[0] for m in set(sys.modules) - before} - sys.stdlib_module_names
-print(json.dumps(sorted(new)))
-"""
-    # Nothing but ourselves on top of torch and scikit-learn.
-    assert in_fresh_interpreter(code) == ["hotview"]
 
 
 def test_a_saved_model_predicts_without_what_only_fits_need(tmp_path):
@@ -192,8 +165,10 @@ print(json.dumps(sorted(set(sys.modules) - before)))
     assert not (heavy | {"hotview.estimators.fit"}) & new
 
 
-def test_the_package_says_that_it_is_typed_and_can_be_run():
+def test_the_package_says_that_it_is_typed_and_can_be_run(monkeypatch, capsys):
     assert (Path(hotview.__file__).parent / "py.typed").exists()
-    command = [sys.executable, "-m", "hotview", "--version"]
-    found = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert found.stdout == f"hotview {hotview.__version__}\n"
+    monkeypatch.setattr(sys, "argv", ["hotview", "--version"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_module("hotview", run_name="__main__")
+    assert not end.value.code
+    assert capsys.readouterr().out == f"hotview {hotview.__version__}\n"
