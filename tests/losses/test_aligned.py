@@ -23,11 +23,8 @@ def latents(S=4, n=9, d=3, seed=0):
 
 
 def slow_distance(Z, other, reduction):
-    """‖Z − Z'‖², row by row and entry by entry."""
-    total = 0.0
-    for row, other_row in zip(np.asarray(Z), np.asarray(other), strict=True):
-        for x, y in zip(row, other_row, strict=True):
-            total += (x - y) ** 2
+    """‖Z − Z'‖²."""
+    total = np.square(np.asarray(Z) - np.asarray(other)).sum()
     return total if reduction == "sum" else total / len(Z)
 
 
@@ -43,23 +40,18 @@ def slow_dgcca(Zs, reduction):
     return np.mean([slow_distance(Z, G, reduction) for Z in Zs])
 
 
-@pytest.mark.parametrize(("S", "reduction"), ((2, "sum"), (3, "mean"), (5, "sum")))
-def test_lscca_is_equation_1(S, reduction):
+@pytest.mark.parametrize(("S", "reduction"), ((2, "sum"), (3, "mean"), (5, "sum"), (5, "mean")))
+def test_lscca_is_equation_1_and_dgcca_is_equation_2(S, reduction):
     Zs = latents(S)
     terms = LSCCA(0.25, reduction=reduction)(Zs)
     pairs = [slow_distance(Z, other, reduction) for Z, other in combinations(Zs, 2)]
-    assert len(pairs) == S * (S - 1) / 2
     assert terms["agreement"].item() == pytest.approx(np.mean(pairs))
     assert terms["orthogonality"].item() == pytest.approx(0.25 * slow_penalty(Zs, reduction))
     assert list(terms.parts) == ["agreement", "orthogonality"]
-
-
-@pytest.mark.parametrize(("S", "reduction"), ((1, "mean"), (2, "sum"), (5, "mean")))
-def test_dgcca_is_equation_2(S, reduction):
-    Zs = latents(S)
-    terms = DGCCA(reduction=reduction)(Zs)
-    assert terms["agreement"].item() == pytest.approx(slow_dgcca(Zs, reduction))
-    assert list(terms.parts) == ["agreement"]
+    for some in (Zs, Zs[:1]):
+        terms = DGCCA(reduction=reduction)(some)
+        assert terms["agreement"].item() == pytest.approx(slow_dgcca(some, reduction))
+        assert list(terms.parts) == ["agreement"]
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -88,25 +80,6 @@ def test_the_gradient_is_finite_where_that_of_a_decomposition_is_not():
     # Half of the squared distance from G = I, in each of two views.
     torch.testing.assert_close(Zs[0].grad, torch.eye(3, dtype=torch.float64))
     torch.testing.assert_close(Zs[1].grad, 2 * torch.eye(3, dtype=torch.float64))
-
-
-def test_views_that_agree_cost_nothing():
-    (Z,) = latents(1)
-    assert LSCCA(0.0)([Z, Z, Z]).total.item() == 0
-    G = torch.linalg.qr(Z).Q
-    assert DGCCA(reduction="sum")([G, G]).total.item() == pytest.approx(0, abs=1e-12)
-    assert DGCCA(reduction="mean")([G * 3, G * 3]).total.item() == pytest.approx(0, abs=1e-12)
-    # Half the size is half of the radius away from G in each of the three columns.
-    assert DGCCA(reduction="sum")([G / 2, G / 2]).total.item() == pytest.approx(3 / 4)
-
-
-def test_moving_one_view_by_v_costs_its_square():
-    (Z,) = latents(1)
-    v = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
-    assert LSCCA(0.0)([Z, Z + v]).total.item() == pytest.approx((v @ v).item())
-    assert LSCCA(0.0, reduction="sum")([Z, Z + v]).total.item() == pytest.approx(9 * (v @ v).item())
-    # Of three pairs, two have the moved view in them.
-    assert LSCCA(0.0)([Z, Z + v, Z]).total.item() == pytest.approx(2 / 3 * (v @ v).item())
 
 
 @pytest.mark.parametrize("coupling", (LSCCA(), DGCCA()))
