@@ -4,7 +4,6 @@ import ctypes
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -30,7 +29,6 @@ class Loopback:
 
     folder: Path
     port: int = 0
-    forks: bool = False  # whether nodes fork their clients, see `forked_clients`
     processes: dict[str, subprocess.Popen] = field(default_factory=dict)
 
     def start_superlink(self) -> None:
@@ -84,8 +82,6 @@ class Loopback:
         **config: object,
     ) -> None:
         """Start a SuperNode, with the key of its name, of another name, or none."""
-        if self.forks and config:
-            self._start_forks(name)
         keys = self.folder / "keys"
         told = " ".join(f"{word}={json.dumps(str(value))}" for word, value in config.items())
         more = () if key is None else ("--auth-supernode-private-key", str(keys / (key or name)))
@@ -99,19 +95,6 @@ class Loopback:
             *("--host", "127.0.0.1", "--port", str(free_port())),
             *more,
         )
-
-    def _start_forks(self, name: str) -> None:
-        """Start what forks the clients of a node; until it can, the node starts them itself."""
-        folder, name = self.forks_of(name), f"{name}-clients"
-        if name in self.processes and self.processes[name].poll() is None:
-            return
-        shutil.rmtree(folder, ignore_errors=True)
-        file = Path(__file__).with_name("forked_clients.py")
-        self._start(name, "python", str(file), str(folder))
-
-    def forks_of(self, name: str) -> Path:
-        """The folder of the command by which a node forks its clients."""
-        return self.folder / f"{name}-forks"
 
     def restart_node(self, name: str, **config: object) -> None:
         """Start a killed SuperNode again and again: it is let in once its heartbeat is missed."""
@@ -173,9 +156,7 @@ class Loopback:
 
     def kill(self, name: str) -> None:
         """Kill a process and all that it started, as a machine that loses its power does."""
-        for process in (name, f"{name}-clients"):
-            if process in self.processes:
-                kill_all(self.processes[process])
+        kill_all(self.processes[name])
 
     def _start(
         self, name: str, command: str, *arguments: str, home: str | None = None
@@ -193,15 +174,13 @@ class Loopback:
         return self.processes[name]
 
     def _environment(self, home: str) -> dict[str, str]:
-        found = quiet()
-        path = f"{self.forks_of(home)}{os.pathsep}{found['PATH']}"
-        return {**found, "PATH": path, "FLWR_HOME": str(self.folder / home)}
+        return {**quiet(), "FLWR_HOME": str(self.folder / home)}
 
 
 @contextmanager
-def loopback(folder: Path, *names: str, forks: bool = False) -> Iterator[Loopback]:
+def loopback(folder: Path, *names: str) -> Iterator[Loopback]:
     """A SuperLink that knows the keys of some nodes; all processes end with the block."""
-    federation = Loopback(folder, forks=forks)
+    federation = Loopback(folder)
     try:
         federation.start_superlink()
         federation.register(*names)

@@ -2,28 +2,15 @@
 
 from types import SimpleNamespace
 
-from flwr.serverapp import Grid
 
-
-class NearGrid(Grid):
-    """A grid whose nodes are functions of what is sent to them."""
+class NearGrid:
+    """A grid, as far as it is used, whose nodes are functions of what is sent to them."""
 
     def __init__(self, nodes, registered=()):
         self.nodes = dict(nodes)
         self.registered = dict(registered)
         self.sent = []
         self._replies = {}
-
-    def set_run(self, run):
-        raise NotImplementedError
-
-    def create_message(self, *args, **more):
-        raise NotImplementedError
-
-    run = property(lambda self: None)
-
-    def get_node_ids(self):
-        return list(self.nodes)
 
     def get_nodes(self):
         return [
@@ -48,6 +35,3 @@ class NearGrid(Grid):
             if isinstance(answer, Exception):
                 raise answer
         return found
-
-    def send_and_receive(self, messages, *, timeout=None):
-        raise NotImplementedError

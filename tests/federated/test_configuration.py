@@ -2,13 +2,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sample_tables import NAMES, write_tables
+from sample_tables import NAMES
 from small_federation import settings, train
 
 import hotview as hv
 from hotview.federated import Privacy, Settings
 from hotview.federated.client_data import hash_ids
 from hotview.federated.configuration import (
+    ClientConfig,
+    RunConfig,
     format_run_config,
     open_client,
     read_client_config,
@@ -26,6 +28,7 @@ drop = ["remark", "date"]
 categorical = ["ward"]
 impute = "mean"
 device = "cpu"
+share = ["features"]
 
 [privacy]
 epsilon = 5
@@ -43,30 +46,31 @@ def write(folder, text, name="clinical.toml"):
 
 
 def test_every_key_is_read(tmp_path):
-    found = read_client_config(write(tmp_path, EVERYTHING))
-    assert found.name == "clinical"
-    assert found.file == tmp_path / "tables" / "clinical.csv"
-    assert found.folder == tmp_path / "kept"
-    assert found.id_column == "id"
-    assert found.linked == tmp_path / "linked.txt"
-    assert found.label_column == "diagnosis"
-    assert found.drop == ("remark", "date")
-    assert found.categorical == ("ward",)
-    assert found.impute == "mean"
-    assert found.device == "cpu"
-    assert found.privacy == Privacy(5, delta=1e-6, clip=3.0, seed=7)
+    assert read_client_config(write(tmp_path, EVERYTHING)) == ClientConfig(
+        "clinical",
+        tmp_path / "tables" / "clinical.csv",
+        tmp_path / "kept",
+        id_column="id",
+        linked=tmp_path / "linked.txt",
+        label_column="diagnosis",
+        drop=("remark", "date"),
+        categorical=("ward",),
+        impute="mean",
+        device="cpu",
+        privacy=Privacy(5, delta=1e-6, clip=3.0, seed=7),
+        share=("features",),
+    )
 
 
 def test_paths_are_relative_to_the_file_and_may_be_whole(tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
-    elsewhere = (tmp_path / "elsewhere.csv").as_posix()
-    text = f'name = "a"\nfile = "{elsewhere}"\nfolder = "../kept"\n'
+    elsewhere = tmp_path / "elsewhere.csv"
+    text = f'name = "a"\nfile = "{elsewhere.as_posix()}"\nfolder = "../kept"\n'
     path = write(tmp_path / "here", text)
     monkeypatch.chdir(tmp_path / "here")
     for given in (path, str(path)):
         found = read_client_config(given)
-        assert found.file == tmp_path / "elsewhere.csv"
-        assert found.folder.resolve() == tmp_path / "kept"
+        assert (found.file, found.folder.resolve()) == (elsewhere, tmp_path / "kept")
 
 
 @pytest.mark.parametrize(
@@ -74,21 +78,15 @@ def test_paths_are_relative_to_the_file_and_may_be_whole(tmp_path, monkeypatch):
     (
         ("name = ", "to be TOML, but"),
         (LEAST + "labels = 'y'", r"the keys .*label_column.* but there is 'labels'"),
-        *(
-            ("\n".join(x for x in LEAST.splitlines() if not x.startswith(key)), f"to have '{key}'")
-            for key in ("name", "file", "folder")
-        ),
+        (LEAST.replace("folder", "# folder"), "to have 'folder'"),
         (LEAST.replace('"a"', "3"), "name in .* to be a str, not 3"),
-        (LEAST + "device = true", "device in .* to be a str, not True"),
         (LEAST + 'drop = "remark"', "drop in .* to be a list, not 'remark'"),
         (LEAST + "drop = [1]", "drop in .* to list names of columns, but there is 1"),
         (LEAST + 'categorical = ["a", 2.5]', "categorical in .* names of columns, .* 2.5"),
         (LEAST + "privacy = 3", "privacy in .* to be a dict, not 3"),
         (LEAST + 'linked = "linked.txt"', "the column of ids: id_column"),
         (LEAST + "[privacy]\nnoise = 3", "epsilon, delta, clip and seed under .* but .*noise"),
-        (LEAST + "[privacy]\ndelta = 1e-5", "epsilon, delta, clip and seed under .* but"),
         (LEAST + "[privacy]\nepsilon = -1", "Expected epsilon"),
-        (LEAST + '[privacy]\nepsilon = "1"', "Expected epsilon"),
     ),
 )
 def test_what_is_wrong_is_refused(tmp_path, text, why):
@@ -104,12 +102,6 @@ def columns_of(own):
     return [name for name, *_ in view["columns"]]
 
 
-@pytest.fixture
-def tables(tmp_path):
-    write_tables(tmp_path)
-    return tmp_path
-
-
 def test_an_organization_holds_what_its_file_says(tables):
     lines = (tables / "clinical.csv").read_text().splitlines()
     header, *rows = (line.split(",") for line in lines)
@@ -121,12 +113,8 @@ def test_an_organization_holds_what_its_file_says(tables):
     assert own.classes == ["class 0", "class 1"]
     ids = [row[0] for row in rows]
     assert own.linked.tolist() == [ids.index(f"p{i}") for i in range(24)]
-
-
-def test_linked_ids_come_in_the_order_of_their_file(tables):
     (tables / "linked.txt").write_bytes("\ufeffp3\r\n  p1 \r\n\r\np2".encode())
-    data = open_client(tables / "clinical.toml").data
-    assert data.digest == hash_ids(["p3", "p1", "p2"])
+    assert open_client(tables / "clinical.toml").data.digest == hash_ids(["p3", "p1", "p2"])
 
 
 def test_columns_are_dropped_categories_told_apart_and_gaps_filled(tables):
@@ -150,14 +138,10 @@ def test_privacy_and_device_reach_the_organization_and_what_is_not_there_is_refu
     text = path.read_text()
     path.write_text(text + 'device = "cpu"\n[privacy]\nepsilon = 2.0\n')
     client = open_client(path)
-    assert client.privacy == Privacy(2.0)
-    assert client.device.type == "cpu"
-    for wrong in (
-        text + 'device = "nothing"',
-        text.replace('id_column = "id"', 'id_column = "nothing"'),
-        text.replace('label_column = "label"', 'label_column = "nothing"'),
-    ):
-        path.write_text(wrong)
+    assert (client.privacy, client.device.type) == (Privacy(2.0), "cpu")
+    wrong = [text.replace(f'= "{column}"', '= "nothing"') for column in ("id", "label")]
+    for changed in (text + 'device = "nothing"', *wrong):
+        path.write_text(changed)
         with pytest.raises(ValueError, match="nothing"):
             open_client(path)
     with pytest.raises(FileNotFoundError, match=r"none\.toml"):
@@ -194,10 +178,8 @@ def test_what_is_told_in_a_form_that_flower_takes_is_read_again(settings):
 
 
 def test_what_is_not_said_has_its_default():
-    config = read_run_config({"organizations": "a, b"})
-    assert config.organizations == ["a", "b"]
-    assert config.settings == Settings()
-    assert (config.folder, config.timeout, config.patience) == (Path("coordinator"), 600, 600)
+    config = RunConfig(["a", "b"], Settings(), Path("coordinator"), 600, 600)
+    assert read_run_config({"organizations": "a, b"}) == config
 
 
 @pytest.mark.parametrize(
@@ -205,11 +187,10 @@ def test_what_is_not_said_has_its_default():
     (
         ({"round": 3}, "'round'"),
         ({"hidden": "128;64"}, "whole numbers with commas"),
-        ({"rounds": 0}, "rounds"),
         ({"timeout": 0.0}, "timeout"),
         ({"patience": -1}, "patience"),
         ({"coupling": "cca"}, "coupling"),
-        *(({"organizations": names}, "two or more") for names in ("", "a", "a,a", ",")),
+        *(({"organizations": names}, "two or more") for names in ("", "a", "a,a")),
     ),
 )
 def test_what_means_nothing_is_refused(told, message):

@@ -16,12 +16,6 @@ from hotview.federated.flower_channel import pack, unpack
 SMALL = settings(rounds=2, label_holder="clinical")
 
 
-@pytest.fixture
-def tables(tmp_path):
-    write_tables(tmp_path)
-    return tmp_path
-
-
 @pytest.fixture(autouse=True)
 def quiet_log():
     """The log as it was: a ServerApp shows it in its own process."""
@@ -51,18 +45,13 @@ def run_client(app, message, context):
 
 @pytest.mark.usefixtures("in_a_run")
 class TestClient:
-    def test_a_message_for_another_is_not_answered(self, tables):
+    def test_a_message_for_another_and_garbage_are_not_answered(self, tables):
         here = context(config=str(tables / "genetic.toml"))
         with pytest.raises(ValueError, match="configured as 'genetic', but its key is that of 'cl"):
             make_client_app()(asked(pack(Message("hello"), "clinical")), here)
-
-    def test_garbage_is_not_answered(self, tables):
-        here = context(config=str(tables / "genetic.toml"))
         with pytest.raises(ValueError, match="no message"):
             make_client_app()(asked(RecordDict()), here)
-
-    def test_it_must_know_where_its_configuration_is(self):
-        with pytest.raises(ValueError, match="--node-config"):
+        with pytest.raises(ValueError, match="--node-config"):  # where its configuration is
             make_client_app()(asked(pack(Message("hello"), "genetic")), context(name="genetic"))
 
     def test_an_error_does_not_quote_the_data(self, tables, capsys):
@@ -72,8 +61,7 @@ class TestClient:
 
         here = context(config=str(tables / "genetic.toml"))
         app = make_client_app(lambda path: Careless())
-        reply = run_client(app, asked(pack(Message("hello"), "genetic")), here)
-        sent = reply.deflate()
+        sent = run_client(app, asked(pack(Message("hello"), "genetic")), here).deflate()
         assert b"ValueError" in sent
         assert b"Smith" not in sent
         assert "Ann Smith" in capsys.readouterr().err
@@ -106,40 +94,27 @@ def run_server(folder, tables, broken=None):
     return json.loads((folder / "outcome.json").read_text())
 
 
-def losses(rows):
-    return [row["loss"] for row in rows]
-
-
 @pytest.mark.usefixtures("in_a_run")
 class TestServer:
-    @pytest.fixture
-    def result(self, tmp_path):
-        """What comes of it without Flower."""
-        twin = tmp_path / "twin"
-        twin.mkdir()
-        write_tables(twin)
-        clients = {name: open_client(twin / f"{name}.toml") for name in NAMES}
-        return Server(InProcessChannel(clients), SMALL).run()
-
-    def test_a_training_is_that_of_the_same_organizations_in_process(
-        self, tables, tmp_path, result
+    def test_a_training_that_loses_the_superlink_is_that_of_one_process(
+        self, tables, tmp_path, capsys
     ):
-        told = run_server(tmp_path / "coordinator", tables)
-        assert told["finished"] == list(NAMES)
-        assert losses(told["history"]) == losses(result.history)
-        assert all((tables / name / "part.hotview").is_file() for name in NAMES)
-
-    def test_it_goes_on_where_it_lost_the_superlink(self, tables, tmp_path, result, capsys):
         def broken(name, message):
             late = message.metadata.get("round") == 2 and name == "genetic"
             return ConnectionError("lost") if late else None
 
-        folder = tmp_path / "coordinator"
+        folder, twin = tmp_path / "coordinator", tmp_path / "twin"
         with pytest.raises(ConnectionError):
             run_server(folder, tables, broken)
         told = run_server(folder, tables)
         assert "goes on after round 1 of 2" in capsys.readouterr().out
-        assert losses(told["history"]) == losses(result.history)
+        twin.mkdir()
+        write_tables(twin)
+        clients = {name: open_client(twin / f"{name}.toml") for name in NAMES}
+        result = Server(InProcessChannel(clients), SMALL).run()
+        assert [row["loss"] for row in told["history"]] == [row["loss"] for row in result.history]
+        assert told["finished"] == list(NAMES)
+        assert all((tables / name / "part.hotview").is_file() for name in NAMES)
 
     def test_it_says_who_is_missing(self, tables, tmp_path):
         (tables / "genetic.toml").write_text((tables / "clinical.toml").read_text())

@@ -11,7 +11,6 @@ from hotview.federated.flower_channel import (
     FlowerChannel,
     pack,
     pack_name,
-    read_name,
     read_reply,
     unpack,
 )
@@ -30,10 +29,8 @@ def reply(asked, content):
     "record",
     (
         {},
-        {"name": "clinical"},
         {"name": "clinical", "message": "text"},
         {"name": 3, "message": b""},
-        {"name": "clinical", "message": b"\x80\x04garbage"},
         {"name": "clinical", "message": Message("hello").to_bytes()[:-3]},
     ),
 )
@@ -56,21 +53,6 @@ def test_what_is_no_message_is_garbage(asked, record):
 def test_errors_of_flower_are_told_in_words(asked, code, reason, start):
     failure = read_reply(flwr.app.Message(Error(code, reason), reply_to=asked), "clinical")
     assert failure.reason.startswith(start)
-
-
-def test_what_others_write_cannot_forge_the_log(asked):
-    error = Error(2, "x\n2026 round 3 went well\x1b[2J" + "y" * 5000)
-    text = read_reply(flwr.app.Message(error, reply_to=asked), "clinical").reason
-    assert "\n" not in text
-    assert "\x1b" not in text
-    assert len(text) < 400
-
-
-def test_nodes_that_do_not_say_have_no_name(asked):
-    number = RecordDict({"hotview": ConfigRecord({"name": 3})})
-    error = flwr.app.Message(Error(2, "no"), reply_to=asked)
-    replies = (None, ValueError(), error, reply(asked, RecordDict()), reply(asked, number))
-    assert [read_name(answer) for answer in replies] == [""] * 5
 
 
 def echo(name):
@@ -106,17 +88,17 @@ def test_it_shows_how_far_it_is(caplog):
         carrier_of(silent).exchange({n: Message("round", {"round": 4}) for n in NAMES}, 0.05)
         carrier_of(everybody()).exchange({"genetic": Message("hello")}, 1)
     told = exchanges("\n".join(f" {record.getMessage()}" for record in caplog.records))
-    assert [(e["kind"], e["round"], e["answered"], e["asked"]) for e in told] == [
-        ("round", 4, 2, 3),
-        ("hello", None, 1, 1),
-    ]
+    keys = ("kind", "round", "answered", "asked")
+    assert [tuple(e[k] for k in keys) for e in told] == [("round", 4, 2, 3), ("hello", None, 1, 1)]
 
 
 def test_names_are_those_under_which_keys_were_registered():
     swapped = {1: echo("genetic"), 2: echo("clinical"), 3: echo("imaging")}
-    answers = carrier_of(swapped).exchange(MESSAGES, 1)
+    channel = carrier_of(swapped)
+    answers = channel.exchange(MESSAGES, 45.0)
     assert answers["clinical"] == Failure("garbage: it calls itself 'genetic'")
     assert answers["imaging"].metadata["to"] == "imaging"
+    assert {message.metadata.ttl for message in channel._grid.sent} == {45.0}  # and no later
 
 
 def test_nodes_without_a_name_are_asked_once():
@@ -127,24 +109,32 @@ def test_nodes_without_a_name_are_asked_once():
     assert kinds_asked(channel) == ["query.name"] * 3 + ["train"] * 6
 
 
-def test_a_node_that_does_not_say_who_it_is_holds_up_one_round_only(monkeypatch):
+def test_nodes_that_do_not_say_who_they_are_hold_up_one_round_only(monkeypatch):
     monkeypatch.setattr("hotview.federated.flower_channel._NAME_TIMEOUT", 0.01)
-    channel = carrier_of({**everybody(), 9: lambda asked: None})
+    number = RecordDict({"hotview": ConfigRecord({"name": 3})})
+    silent = (
+        lambda asked: None,
+        lambda asked: ValueError(),
+        lambda asked: flwr.app.Message(Error(2, "no"), reply_to=asked),
+        lambda asked: reply(asked, RecordDict()),
+        lambda asked: reply(asked, number),
+    )
+    channel = carrier_of({**everybody(), **dict(enumerate(silent, 9))})
     for _ in range(2):
         assert all(channel.exchange(MESSAGES, 1)[name].metadata["to"] == name for name in NAMES)
-    assert kinds_asked(channel).count("query.name") == 1
+    assert kinds_asked(channel).count("query.name") == len(silent)
 
 
 def test_other_nodes_are_ignored_and_named_in_the_log_once(caplog):
     channel = carrier_of({**everybody(), 9: echo("dental")}, registered={})
     with caplog.at_level(logging.WARNING):
-        channel.exchange(MESSAGES, 1)
-        channel.exchange(MESSAGES, 1)
+        for _ in range(2):
+            channel.exchange(MESSAGES, 1)
     assert [record.getMessage() for record in caplog.records] == [
         f"a node called 'dental' is none of {NAMES}: it is ignored"
     ]
-    trained = [m for m in channel._grid.sent if m.metadata.message_type == "train"]
-    assert 9 not in {message.metadata.dst_node_id for message in trained}
+    sent = channel._grid.sent
+    assert 9 not in {m.metadata.dst_node_id for m in sent if m.metadata.message_type == "train"}
 
 
 def test_two_nodes_with_one_name_are_refused():
@@ -162,16 +152,11 @@ def test_a_node_that_is_not_connected_is_gone_at_once_and_may_come_back():
     assert channel.exchange(MESSAGES, 1)["genetic"].metadata["to"] == "genetic"
 
 
-def test_a_message_is_not_delivered_after_its_time():
-    channel = carrier_of(everybody())
-    channel.exchange(MESSAGES, 45.0)
-    assert {message.metadata.ttl for message in channel._grid.sent} == {45.0}
-
-
-@pytest.mark.parametrize("error", (ValueError("x"), KeyError("x"), TypeError("x")))
-def test_a_reply_that_flower_cannot_read_hides_no_other(error):
-    answers = carrier_of({**everybody(), 1: lambda asked: error}).exchange(MESSAGES, 1)
-    assert answers["clinical"].reason.startswith("garbage")
+def test_a_reply_that_flower_cannot_read_hides_no_other():
+    broken = {1: lambda asked: KeyError("x"), 2: lambda asked: TypeError("x")}
+    answers = carrier_of({**everybody(), **broken}).exchange(MESSAGES, 1)
+    for name in ("clinical", "genetic"):
+        assert answers[name].reason.startswith("garbage")
     assert answers["imaging"].metadata["to"] == "imaging"
 
 

@@ -11,102 +11,71 @@ from hotview.semisupervised.fusion import fit_pool
 CODES = np.array([1, -1, 0, 2, -1, 2])
 
 
-def scores(n=6, n_classes=3, seed=0, names=("a", "b")):
-    random = torch.Generator().manual_seed(seed)
-    return {
-        name: torch.randn(n, n_classes, generator=random, dtype=torch.float64) for name in names
-    }
+def scores():
+    random = torch.Generator().manual_seed(0)
+    return {name: torch.randn(6, 3, generator=random, dtype=torch.float64) for name in "ab"}
 
 
-def test_the_loss_is_the_sum_of_cross_entropies_of_labeled_rows():
-    given = scores()
+def test_the_loss_is_the_sum_of_cross_entropies_of_labeled_rows_and_has_its_gradients():
+    given = {name: x.requires_grad_() for name, x in scores().items()}
     known = CODES >= 0
     truth = sum(
-        2.0 * float(cross_entropy(x[known], torch.from_numpy(CODES[known]))) for x in given.values()
+        0.7 * cross_entropy(x[known], torch.from_numpy(CODES[known])) for x in given.values()
     )
-    assert label_loss(given, CODES, 2.0).loss == pytest.approx(truth)
-
-
-def test_gradients_are_those_of_the_loss():
-    given, step = scores(), 1e-6
-    found = label_loss(given, CODES, 0.7).gradients
-    for name, x in given.items():
-        for i, j in np.ndindex(*x.shape):
-            near = {key: value.clone() for key, value in given.items()}
-            near[name][i, j] += step
-            far = {key: value.clone() for key, value in given.items()}
-            far[name][i, j] -= step
-            slope = (label_loss(near, CODES, 0.7).loss - label_loss(far, CODES, 0.7).loss) / (
-                2 * step
-            )
-            assert float(found[name][i, j]) == pytest.approx(slope, abs=1e-8)
-
-
-def test_rows_without_a_label_are_pulled_nowhere():
-    given = scores()
-    for gradient in label_loss(given, CODES, 1.0).gradients.values():
-        assert (gradient[CODES < 0] == 0).all()
-        assert (gradient[CODES >= 0] != 0).all()
-    silent = label_loss(given, np.full(6, -1), 1.0)
+    found = label_loss({name: x.detach() for name, x in given.items()}, CODES, 0.7)
+    assert found.loss == pytest.approx(float(truth.detach()))
+    gradients = torch.autograd.grad(truth, list(given.values()))
+    for name, gradient in zip(given, gradients, strict=True):
+        torch.testing.assert_close(found.gradients[name], gradient)
+    silent = label_loss(scores(), np.full(6, -1), 1.0)
     assert silent.loss == 0
-    assert all((gradient == 0).all() for gradient in silent.gradients.values())
-    assert not any(x.requires_grad for x in (*given.values(), *silent.gradients.values()))
+    for x in (*found.gradients.values(), *silent.gradients.values()):
+        assert not x.requires_grad
+    assert all((x == 0).all() for x in silent.gradients.values())
 
 
-@pytest.mark.parametrize("share", (0.0, 0.25, 0.5, 0.99))
+@pytest.mark.parametrize("share", (0.0, 0.25, 0.99))
 @pytest.mark.parametrize("n", (0, 1, 7, 100))
 def test_everybody_teaches_or_is_held_out(n, share):
     teaching, held = split_linked(n, share, 3)
     assert sorted([*teaching, *held]) == list(range(n))
     assert len(held) == round(share * n)
-    again = split_linked(n, share, 3)
-    assert [part.tolist() for part in again] == [teaching.tolist(), held.tolist()]
 
 
-def asked(round, n_linked=40, **more):
-    return linked_query(round, Settings(rounds=5, label_holder="a", **more), n_linked)
+def asked(round, **more):
+    return linked_query(round, Settings(**{"rounds": 5, "label_holder": "a", **more}), 40)
 
 
-def test_some_are_held_out_until_it_is_known_how_much_views_count():
-    teaching, held = (part.tolist() for part in split_linked(40, 0.25, 0))
-    everybody = list(range(40))
-    scores = [asked(round).scores.tolist() for round in range(1, 7)]
-    assert scores == [teaching, teaching, teaching, everybody, everybody, []]
-    assert [asked(round).held_out.tolist() for round in range(1, 7)] == [[], [], held, [], [], []]
-    assert not any(len(asked(round).features) for round in range(1, 7))
+TEACHING, HELD = (part.tolist() for part in split_linked(40, 0.25, 0))
+ALL = list(range(40))
+#: settings, and who is asked about in six rounds: for scores, when held out, and for features
+ASKED = (
+    ({}, [TEACHING] * 3 + [ALL] * 2 + [[]], [[]] * 2 + [HELD] + [[]] * 3, [[]] * 6),
+    (
+        {"share_features": True},
+        [TEACHING] * 3 + [ALL] * 2 + [[]],
+        [[]] * 2 + [HELD] + [[]] * 3,
+        [[]] * 2 + [ALL] + [[]] * 2 + [ALL],  # when views are weighed, and in the end
+    ),
+    ({"share_labels": True}, [[]] * 6, [[]] * 2 + [HELD] + [[]] * 3, [[]] * 6),
+    ({"label_holder": None, "share_features": True}, [[]] * 6, [[]] * 6, [[]] * 6),
+)
 
 
-def test_features_are_asked_for_when_views_are_weighed_and_in_the_end():
-    found = [asked(round, share_features=True).features.tolist() for round in range(1, 7)]
-    assert found == [[], [], list(range(40)), [], [], list(range(40))]
-
-
-def test_shared_labels_make_scores_unnecessary_but_of_those_held_out():
-    found = [asked(round, share_labels=True) for round in range(1, 7)]
-    assert not any(len(one.scores) for one in found)
-    assert [len(one.held_out) for one in found] == [0, 0, 10, 0, 0, 0]
+@pytest.mark.parametrize(("more", "scores", "held_out", "features"), ASKED)
+def test_some_are_held_out_until_it_is_known_how_much_views_count(more, scores, held_out, features):
+    found = [asked(round, **more) for round in range(1, 7)]
+    assert [one.scores.tolist() for one in found] == scores
+    assert [one.held_out.tolist() for one in found] == held_out
+    assert [one.features.tolist() for one in found] == features
 
 
 def test_no_more_are_asked_about_than_fit_into_a_batch_and_others_every_round():
     found = [asked(round, linked_batch=8).scores for round in range(1, 6)]
     assert [len(set(rows.tolist())) for rows in found] == [8] * 5
     assert len({rows.tobytes() for rows in found}) == 5
-    teaching, _ = split_linked(40, 0.25, 0)
-    assert all(np.isin(rows, teaching).all() for rows in found[:3])
+    assert all(np.isin(rows, TEACHING).all() for rows in found[:3])
     assert all((np.diff(rows) > 0).all() for rows in found)
-
-
-def test_without_a_label_holder_nobody_is_asked_about():
-    for round in range(1, 7):
-        one = linked_query(round, Settings(rounds=5, share_features=True), 40)
-        assert len(one.scores) == len(one.held_out) == len(one.features) == 0
-
-
-def test_gradients_of_scores_do_tell_labels_to_whoever_sees_them():
-    # Which is why what crosses must not be seen by others, and what the documentation must say.
-    known = CODES >= 0
-    for gradient in label_loss(scores(), CODES, 1.0).gradients.values():
-        assert (gradient.argmin(1).numpy()[known] == CODES[known]).all()
 
 
 def linked(n_classes, n=80, n_features=4, seed=0):

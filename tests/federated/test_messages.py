@@ -48,15 +48,8 @@ def test_a_message_comes_as_it_was_sent(kind, facts, arrays):
     assert (came.kind, came.metadata) == (kind, facts)
     assert set(came.arrays) == set(arrays)
     for name, x in arrays.items():
-        assert came.arrays[name].dtype == x.dtype
-        np.testing.assert_array_equal(came.arrays[name], x)
-
-
-def test_numbers_come_to_the_last_bit():
-    x = np.array([0.1, np.nan, -0.0, np.inf, 1e-45], np.float32)
-    came = Message.from_bytes(Message("round", {"x": 0.1 + 0.2}, {"x": x}).to_bytes())
-    assert came.arrays["x"].tobytes() == x.tobytes()
-    assert came.metadata["x"] == 0.1 + 0.2
+        assert (came.arrays[name].dtype, came.arrays[name].shape) == (x.dtype, x.shape)
+        assert came.arrays[name].tobytes() == x.tobytes()  # to the last bit
 
 
 def test_the_same_message_is_the_same_bytes():
@@ -70,20 +63,17 @@ def test_the_same_message_is_the_same_bytes():
     assert one.to_bytes() != Message("round", {**one.metadata, "round": 4}, one.arrays).to_bytes()
 
 
-@pytest.mark.parametrize("dtype", ("float64", "int32", "bool", "uint8", "float16", ">f4", "object"))
-def test_other_types_are_not_sent(dtype):
+@pytest.mark.parametrize("dtype", ("float64", "int32", "uint8", "float16", ">f4", "object"))
+def test_other_types_are_neither_sent_nor_taken(dtype):
+    x = np.zeros(2).astype(dtype)
     with pytest.raises(TypeError, match=r"Expected arrays of .*float32.*Convert them"):
-        Message("round", {}, {"x": np.zeros(2).astype(dtype)}).to_bytes()
+        Message("round", {}, {"x": x}).to_bytes()
+    if dtype not in (">f4", "object"):  # which the format lacks
+        with pytest.raises(ValueError, match=f"it holds arrays of .*{dtype}"):
+            Message.from_bytes(packed({"version": 1, "kind": "round", "metadata": {}}, {"x": x}))
 
 
-@pytest.mark.parametrize("dtype", ("float64", "int32", "bool", "uint8", "float16"))
-def test_other_types_are_not_taken(dtype):
-    told = {"version": 1, "kind": "round", "metadata": {}}
-    with pytest.raises(ValueError, match=f"it holds arrays of .*{dtype}"):
-        Message.from_bytes(packed(told, {"x": np.zeros(2, dtype)}))
-
-
-@pytest.mark.parametrize("number", ("NaN", "Infinity", "-Infinity", "1e999"))
+@pytest.mark.parametrize("number", ("NaN", "-Infinity", "1e999"))
 def test_facts_that_are_no_numbers_are_neither_sent_nor_taken(number):
     with pytest.raises(ValueError, match="JSON"):
         Message("round", {"x": float(number)}).to_bytes()
@@ -93,38 +83,31 @@ def test_facts_that_are_no_numbers_are_neither_sent_nor_taken(number):
         Message.from_bytes(save({}, {"hotview": text % number}))
 
 
-def test_another_version_is_told():
-    told = {"version": 2, "kind": "round", "metadata": {}}
-    with pytest.raises(ValueError, match=r"has version 2 .* same release of hotview"):
-        Message.from_bytes(packed(told))
-
-
 @pytest.mark.parametrize(
     "told",
     (
         {"version": 1, "kind": "steal", "metadata": {}},
-        {"version": 1, "kind": ["round"], "metadata": {}},
         {"version": 1, "kind": "round", "metadata": [1]},
         {"version": 1, "kind": "round"},
-        {"kind": "round", "metadata": {}},
+        {"version": 2, "kind": "round", "metadata": {}},
         ["version", "kind", "metadata"],
-        "round",
         None,
     ),
 )
 def test_facts_of_another_form_are_refused(told):
-    with pytest.raises(ValueError, match=r"it is (no message|of no known kind)"):
+    problem = r"it (is (no message|of no known kind)|has version 2 .* same release of hotview)"
+    with pytest.raises(ValueError, match=problem):
         Message.from_bytes(packed(told))
 
 
 @pytest.mark.parametrize("text", ("\ud800", "two\nlines", "\x1b[31m", "\u2028", "x" * 1001))
 def test_texts_that_are_no_line_are_refused(text):
-    for metadata in ({"name": text}, {text: 1}, {"a": [{"b": text}]}):
-        with pytest.raises(ValueError, match="it holds a text that is no line"):
-            Message.from_bytes(Message("hello", metadata).to_bytes())
+    given = [Message("hello", metadata) for metadata in ({text: 1}, {"a": [{"b": text}]})]
     if "\ud800" not in text:
+        given.append(Message("round", {}, {text: np.zeros(1, np.float32)}))
+    for message in given:
         with pytest.raises(ValueError, match="it holds a text that is no line"):
-            Message.from_bytes(Message("round", {}, {text: np.zeros(1, np.float32)}).to_bytes())
+            Message.from_bytes(message.to_bytes())
     check_json(["ä" * 1000, "a\u00a0b"])
     assert to_line(f"a {text}").isprintable()
     assert len(Failure(text).reason) <= 300
@@ -147,14 +130,10 @@ class Explode:
 def garbage():
     whole = sample().to_bytes()
     n = int.from_bytes(whole[:8], "little")
-    yield "empty", b""
-    yield "short", b"\x01\x02"
-    yield "only a length", whole[:8]
     yield "a length beyond the end", struct.pack("<Q", 2**40) + whole[8:]
     yield "a header without end", struct.pack("<Q", n - 3) + whole[8:]
     yield "no length", struct.pack("<Q", 0) + whole[8:]
     yield "text", b"hello, here are my quantiles: 1, 2, 3"
-    yield "zeros", bytes(100)
     yield "a pickle", pickle.dumps(Explode())
     yield "a pickle as arrays", packed({}, {"x": np.frombuffer(pickle.dumps(Explode()), np.uint8)})
     yield "nested", struct.pack("<Q", 200_000) + b"[" * 200_000
@@ -162,19 +141,13 @@ def garbage():
     yield "another's tensors", save({"x": np.zeros(2, np.float32)})
     yield "more at the end", whole + b"\0"
     yield "not unicode", whole[:8] + b"\xff" + whole[9:]
+    yield from ((f"the first {i} bytes", whole[:i]) for i in range(len(whole)))
 
 
-@pytest.mark.parametrize(("what", "data"), tuple(garbage()))
-def test_garbage_is_refused(what, data):
-    with pytest.raises(ValueError, match="it is no message"):
-        Message.from_bytes(data)
-
-
-def test_whatever_is_cut_off_is_refused():
-    whole = sample().to_bytes()
-    for n in range(len(whole)):
-        with pytest.raises(ValueError, match="it is"):
-            Message.from_bytes(whole[:n])
+def test_garbage_is_refused():
+    for what, data in garbage():
+        with pytest.raises(ValueError, match="it is no message"):
+            pytest.fail(f"{what}: {Message.from_bytes(data)}")
 
 
 @settings(deadline=None)

@@ -1,9 +1,7 @@
 """A SuperLink and three SuperNodes as processes on this machine, with TLS and authentication.
 
-Minutes, in which they wait for Flower, which asks every three seconds and misses a process that was
-killed after a minute. Every message begins a process of its own, forked from one that has imported
-PyTorch (`forked_clients`), but where the README's commands are run as they stand. Answers that can
-be read and are wrong are spoiled in one process, by ``test_server.py``.
+Minutes, in which every message begins a process that imports PyTorch, and Flower misses a process
+that was killed after a minute. Answers that can be read and are wrong are for ``test_server.py``.
 """
 
 import json
@@ -43,12 +41,11 @@ def connected(folder):
     home = folder / "organizations"
     home.mkdir()
     write_tables(home)
-    with loopback(folder, *NAMES, forks=True) as running:
+    with loopback(folder, *NAMES) as running:
         for name in NAMES:
             running.start_node(name, config=home / f"{name}.toml")
         for name in NAMES:
             running.wait_for(name, "SuperNode ID")
-            wait_until((running.forks_of(name) / "flwr-clientapp").exists)
         yield running
 
 
@@ -82,69 +79,25 @@ def failing(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def federation(failing, tmp_path_factory):
-    """One for all other tests: a node reads its configuration anew with every message."""
+    """One for all other tests."""
     with connected(tmp_path_factory.mktemp("federation")) as running:
         yield running
 
 
-@pytest.fixture
-def home(federation):
-    """The organizations' tables, and nothing that an earlier test left."""
-    return write_home(federation)
-
-
-def write_home(federation):
-    folder = federation.folder / "organizations"
-    shutil.rmtree(folder)
-    folder.mkdir()
-    write_tables(folder)
-    return folder
-
-
-KILLED = Settings(**SMALL, coupling="hot-pairwise")
+KILLED = Settings(**SMALL, coupling="hot-reference", label_holder="clinical")
 
 
 @pytest.fixture(scope="module")
 def killed(federation, tmp_path_factory):
     """A training whose coordinator and one node are killed; Flower misses the node in a minute."""
-    home, folder = write_home(federation), tmp_path_factory.mktemp("killed")
+    folder = tmp_path_factory.mktemp("killed")
     start(federation, folder, KILLED)
     wait_until((folder / "coordinator" / "checkpoint.federated").exists, LONG)
     federation.kill_server_app()
     federation.kill("imaging")
     federation.kill("run")
     assert not (folder / "coordinator" / "outcome.json").exists()
-    return home, folder
-
-
-def train_in_process(folder, settings):
-    folder.mkdir()
-    write_tables(folder)
-    clients = {name: open_client(folder / f"{name}.toml") for name in NAMES}
-    return Server(InProcessChannel(clients), settings).run()
-
-
-def assert_same(told, home, result, twin):
-    assert told["finished"] == result.finished == list(NAMES)
-    losses = [row["loss"] for row in told["history"]]
-    assert losses == pytest.approx([row["loss"] for row in result.history], abs=1e-5)
-    for name in NAMES:
-        found = load_file(home / name / "part.hotview")
-        wanted = load_file(twin / name / "part.hotview")
-        assert found.keys() == wanted.keys()
-        for key, tensor in wanted.items():
-            torch.testing.assert_close(found[key], tensor, atol=1e-5, rtol=0)
-
-
-def test_a_training_is_that_of_one_process(federation, home, tmp_path):
-    settings = Settings(**SMALL, coupling="hot-reference", label_holder="clinical")
-    start(federation, tmp_path, settings)
-    result = train_in_process(tmp_path / "twin", settings)
-    told = outcome(federation, tmp_path)
-    assert told["dropped"] == []
-    rounds = [e["round"] for e in exchanges(federation.last_run()) if e["kind"] == "round"]
-    assert rounds == [1, 2, 3]  # the last is for what each has learned since
-    assert_same(told, home, result, tmp_path / "twin")
+    return folder
 
 
 def blocks(text: str) -> dict[str, str]:
@@ -209,15 +162,27 @@ def test_what_the_readme_says_is_all_there_is_to_do(tmp_path):
     assert all((app / "organizations" / name / "part.hotview").is_file() for name in NAMES)
 
 
-def test_a_killed_coordinator_and_a_killed_node_go_on(federation, killed, tmp_path):
-    home, folder = killed
+def test_a_training_of_which_processes_were_killed_is_that_of_one_process(
+    federation, killed, tmp_path
+):
+    home = federation.folder / "organizations"
     federation.restart_node("imaging", config=home / "imaging.toml")
-    start(federation, folder, KILLED)
-    result = train_in_process(tmp_path / "twin", KILLED)
-    told = outcome(federation, folder)
+    start(federation, killed, KILLED)
+    write_tables(tmp_path)
+    clients = {name: open_client(tmp_path / f"{name}.toml") for name in NAMES}
+    result = Server(InProcessChannel(clients), KILLED).run()
+    told = outcome(federation, killed)
     assert re.search(r"goes on after round [12] of 2", federation.last_run())
+    assert exchanges(federation.last_run())[-2]["round"] == 3  # for what each has learned since
     assert told["dropped"] == []
-    assert_same(told, home, result, tmp_path / "twin")
+    assert told["finished"] == result.finished == list(NAMES)
+    losses = [row["loss"] for row in told["history"]]
+    assert losses == pytest.approx([row["loss"] for row in result.history], abs=1e-5)
+    for name in NAMES:
+        found, wanted = (load_file(path / name / "part.hotview") for path in (home, tmp_path))
+        assert found.keys() == wanted.keys()
+        for key, tensor in wanted.items():
+            torch.testing.assert_close(found[key], tensor, atol=1e-5, rtol=0)
 
 
 def test_strangers_and_a_server_that_the_authority_does_not_vouch_for_are_refused(federation):

@@ -15,18 +15,9 @@ D, M, N = 3, 6, 8
 
 
 def settings(**more):
-    return Settings(
-        **{
-            "n_components": D,
-            "n_projections": M,
-            "quantiles": N,
-            "n_references": 2,
-            "local_steps": 1,
-            "coupling_weight": 0.7,
-            "orthogonality_weight": 0.3,
-            **more,
-        }
-    )
+    usual = {"n_components": D, "n_projections": M, "quantiles": N, "n_references": 2}
+    usual |= {"local_steps": 1, "coupling_weight": 0.7, "orthogonality_weight": 0.3}
+    return Settings(**{**usual, **more})
 
 
 def cloud(seed, n=N):
@@ -34,11 +25,9 @@ def cloud(seed, n=N):
     return torch.from_numpy(random.normal(size=(n, D)) + 2 * random.normal(size=D)).float()
 
 
-def report(Z, round=1, q=N):
-    P = Z @ directions(0, round, 0, M, D).T
-    return ClientUpdate(
-        round, sent={"quantiles": quantile_means(P, q), "moment": second_moment(Z, "mean")}
-    )
+def report(Z, round=1):
+    Q = quantile_means(Z @ directions(0, round, 0, M, D).T, N)
+    return ClientUpdate(round, sent={"quantiles": Q, "moment": second_moment(Z, "mean")})
 
 
 def reports(round=1, names=NAMES, shift=0):
@@ -48,23 +37,16 @@ def reports(round=1, names=NAMES, shift=0):
 # costs
 
 
-def test_costs_of_quantiles_are_those_of_the_clouds():
-    Zs, theta = (
-        [cloud(seed).double() for seed in range(4)],
-        directions(0, 1, 0, M, D).double(),
-    )
-    Qs = [quantile_means(Z @ theta.T, N) for Z in Zs]
-    torch.testing.assert_close(quantile_costs(Qs), sliced_cost(Zs, directions=theta))
-    torch.testing.assert_close(
-        quantile_costs(Qs[:3], Qs[3:]), sliced_cost(Zs[:3], Zs[3:], directions=theta)
-    )
-
-
-def test_costs_are_mean_squared_differences_and_have_their_gradients():
-    Qs = [report(cloud(seed)).sent["quantiles"].double().requires_grad_() for seed in range(3)]
+def test_costs_of_quantiles_are_those_of_the_clouds_and_have_their_gradients():
+    Zs, theta = [cloud(seed).double() for seed in range(4)], directions(0, 1, 0, M, D).double()
+    Qs = [quantile_means(Z @ theta.T, N).requires_grad_() for Z in Zs]
+    found = quantile_costs(Qs)
+    torch.testing.assert_close(found, sliced_cost(Zs, directions=theta))
+    some = sliced_cost(Zs[:3], Zs[3:], directions=theta)
+    torch.testing.assert_close(quantile_costs(Qs[:3], Qs[3:]), some)
     truth = [[float((P - Q).detach().square().mean()) for Q in Qs] for P in Qs]
-    np.testing.assert_allclose(quantile_costs(Qs).detach(), truth, rtol=1e-12, atol=1e-15)
-    weights = torch.rand(3, 3, dtype=torch.float64)
+    np.testing.assert_allclose(found.detach(), truth, rtol=1e-12, atol=1e-15)
+    weights = torch.rand(4, 4, dtype=torch.float64)
     assert torch.autograd.gradcheck(lambda *Qs: (weights * quantile_costs(Qs)).sum(), Qs)
     R = Qs.pop()
     assert torch.autograd.gradcheck(lambda *Qs: quantile_costs(Qs, [R.detach()]), Qs)
@@ -86,38 +68,29 @@ def test_the_plan_is_that_of_the_costs():
     )
 
 
-def transport(W, Qs):
-    return 0.7 * float((W.double() * quantile_costs([Q.double() for Q in Qs])).sum())
-
-
 @pytest.mark.parametrize("names", (NAMES, ("a", "c"), ("b", "c", "d")))
 def test_what_an_organization_is_told_is_the_whole_truth_while_others_stay(names):
     coupled = ServerCoupling(settings(coupling="hot-pairwise"), NAMES).update(reports(names=names))
-    Qs = [one.sent["quantiles"] for one in reports(names=names).values()]
-    W = coupled.plan.W
+    Qs = [one.sent["quantiles"].double() for one in reports(names=names).values()]
+    W = coupled.plan.W.double()
     for s, name in enumerate(names):
-        pull = QuadraticSurrogate(
-            Qs[s].double(),
-            coupled.gradients[name]["quantiles"].double(),
-            coupled.curvatures["quantiles"],
-        )
+        slope = coupled.gradients[name]["quantiles"].double()
+        pull = QuadraticSurrogate(Qs[s], slope, coupled.curvatures["quantiles"])
         for seed in (10, 11):  # anywhere, not only nearby
             moved = list(Qs)
-            moved[s] = report(cloud(seed)).sent["quantiles"]
-            change = transport(W, moved) - transport(W, Qs)
-            assert float(pull(moved[s].double())) == pytest.approx(change, abs=1e-4, rel=1e-4)
+            moved[s] = report(cloud(seed)).sent["quantiles"].double()
+            change = 0.7 * float((W * (quantile_costs(moved) - quantile_costs(Qs))).sum())
+            assert float(pull(moved[s])) == pytest.approx(change, abs=1e-4, rel=1e-4)
 
 
 def test_what_is_told_of_moments_bounds_what_comes_when_all_move_at_once():
-    given = settings(coupling="hot-pairwise")
-    coupled = ServerCoupling(given, NAMES).update(reports())
+    coupled = ServerCoupling(settings(coupling="hot-pairwise"), NAMES).update(reports())
     before = {name: one.sent["moment"].double() for name, one in reports().items()}
-    after = {name: second_moment(cloud(seed).double(), "mean") for seed, name in enumerate("efgh")}
-    after = dict(zip(NAMES, after.values(), strict=True))
+    after = {name: second_moment(cloud(9 + s).double(), "mean") for s, name in enumerate(NAMES)}
+    one = torch.eye(D, dtype=torch.float64)
 
     def penalty(moments):
-        excess = sum(moments.values()) - torch.eye(D, dtype=torch.float64)
-        return 0.7 * 0.3 * float(excess.square().sum())
+        return 0.7 * 0.3 * float((sum(moments.values()) - one).square().sum())
 
     def pulled(moments):
         c = coupled.curvatures["moment"]
@@ -126,15 +99,14 @@ def test_what_is_told_of_moments_bounds_what_comes_when_all_move_at_once():
             float(QuadraticSurrogate(before[n], slopes[n], c)(x)) for n, x in moments.items()
         )
 
-    told = pulled(after)
-    assert told >= penalty(after) - penalty(before) - 1e-4
+    assert pulled(after) >= penalty(after) - penalty(before) - 1e-4
     # No less would do: of all going the same way it is the truth.
-    way = {name: moment + torch.eye(D, dtype=torch.float64) for name, moment in before.items()}
+    way = {name: moment + one for name, moment in before.items()}
     assert pulled(way) == pytest.approx(penalty(way) - penalty(before), rel=1e-4)
     # One that moves by itself has the same slope.
-    step = 1e-5 * torch.ones(D, D, dtype=torch.float64)
-    near = {**before, "a": before["a"] + step}
+    step = torch.full((D, D), 1e-5, dtype=torch.float64)
     slope = float((coupled.gradients["a"]["moment"].double() * step).sum())
+    near = {**before, "a": before["a"] + step}
     assert penalty(near) - penalty(before) == pytest.approx(slope, rel=1e-3)
 
 
@@ -172,19 +144,14 @@ def nearest(center):
     )
 
 
-@pytest.mark.parametrize("local_steps", (1, 5))
-def test_references_move_toward_the_views(local_steps):
-    given = settings(local_steps=local_steps, learning_rate=0.02, orthogonality_weight=0.0)
+def test_references_move_toward_the_views():
+    given = settings(local_steps=5, learning_rate=0.02, orthogonality_weight=0.0)
     center = ServerCoupling(given, NAMES)
     distances = [nearest(center)]
     for round in range(1, 6):
         center.update(reports(round))
         distances.append(nearest(center))
-    assert distances[-1] < distances[0]
-    if local_steps == 1:
-        assert distances == sorted(distances, reverse=True)
-    else:  # then they begin among the views
-        assert max(distances[1:]) < 0.5 * distances[0]
+    assert max(distances[1:]) < 0.5 * distances[0]  # they begin among the views
 
 
 # who is there
@@ -214,26 +181,3 @@ def test_costs_are_averaged_over_rounds_and_kept_of_those_absent(coupling):
             coupled.plan.C[0], 0.75 * first[0] + 0.25 * C[0], atol=1e-4, rtol=1e-4
         )
         torch.testing.assert_close(coupled.plan.C[2], C[1], atol=1e-4, rtol=1e-4)
-
-
-# going on
-
-
-@pytest.mark.parametrize(
-    ("coupling", "after"), (("hot-reference", 0), ("hot-pairwise", 1), ("hot-reference", 3))
-)
-def test_a_restored_center_goes_on_bit_for_bit(coupling, after):
-    given = settings(coupling=coupling, local_steps=2)
-    stays = ServerCoupling(given, NAMES)
-    for round in range(1, after + 1):
-        stays.update(reports(round))
-    comes = ServerCoupling(given, NAMES)
-    if after > 0:
-        comes.update(reports(7, shift=30))  # whatever it did before
-    comes.restore(stays.state())
-    for round in (after + 1, after + 2):
-        one, other = stays.update(reports(round)), comes.update(reports(round))
-        assert torch.equal(one.plan.W, other.plan.W)
-        assert one.parts == other.parts
-        if coupling == "hot-reference":
-            assert torch.equal(stays.references, comes.references)

@@ -22,37 +22,24 @@ from hotview.federated.session import Session
 
 NAMES = ["st", "st.mary", "st.mary.weights"]  # whose arrays have similar names
 SETTINGS = Settings(
-    rounds=3,
-    quantiles=4,
-    n_components=2,
-    n_projections=3,
-    n_references=2,
-    local_steps=1,
-    label_holder="st",
-    share_labels=True,
+    **{"rounds": 3, "local_steps": 1, "n_references": 2, "label_holder": "st"},
+    **{"quantiles": 4, "n_components": 2, "n_projections": 3, "share_labels": True},
 )
 
 
 def trained(settings=SETTINGS):
     """State of a server after a round, and its coupling."""
     random = torch.Generator().manual_seed(0)
-    coupling = ServerCoupling(settings, NAMES)
-    updates = {
-        name: ClientUpdate(
-            1,
-            sent={
-                "quantiles": torch.randn(3, 4, generator=random).sort(1).values,
-                "moment": torch.eye(2),
-            },
-        )
-        for name in NAMES
-    }
-    n = len(NAMES)
+    coupling, n = ServerCoupling(settings, NAMES), len(NAMES)
+    updates = {}
+    for name in NAMES:
+        Q = torch.randn(3, 4, generator=random).sort(1).values
+        updates[name] = ClientUpdate(1, sent={"quantiles": Q, "moment": torch.eye(2)})
     pool = {"names": NAMES, "complete": [1.0] * (n + 1), "partial": [1.0] * n, "power": 0.5}
     row = {"epoch": 1, "loss": 0.5, "present": n, "bytes": 100}
     dropped = [{"round": 1, "name": "st", "reason": "late"}]
-    result = FederatedResult(NAMES, [row], None, None, [], dropped, {"st": {"epsilon": 1.0}})
-    result.privacy["st"]["delta"] = 1e-5
+    privacy = {"st": {"epsilon": 1.0, "delta": 1e-5}}
+    result = FederatedResult(NAMES, [row], None, None, [], dropped, privacy)
     codes = {"codes": np.array([1, -1, 0, 0])} if settings.share_labels else {}
     classes = ["a", "b"] if settings.label_holder else []
     state = ServerState(Session("f", 4, classes), result, 1, {}, pool, codes)
@@ -104,7 +91,6 @@ def test_another_training_and_a_damaged_file_are_refused(tmp_path):
     write_server_state(path, state, SETTINGS, coupling)
     for changes, names, problem in (
         ({"quantiles": 8}, NAMES, "quantiles was 4 then and is 8 now"),
-        ({"rounds": 99}, NAMES, "rounds was 3 then and is 99 now"),
         ({}, ["st", "z"], "organizations was"),
     ):
         with pytest.raises(ValueError, match=problem):
@@ -148,37 +134,37 @@ def rewrite(path, change, settings=SETTINGS):
     write_archive(path, _FORMAT, archive.tensors, archive.metadata)
 
 
-@pytest.mark.parametrize(
-    "change",
-    (
-        *(at("server", "round")(x) for x in (0, 4, True)),
-        *(at(*RESULT, "rows")(x) for x in ([], [3], [{"epoch": 1}])),
-        *(at(*RESULT, "rows", 0, "loss")(x) for x in ("x", float("inf"), 10**400)),
-        *(at(*RESULT, "dropped")(x) for x in ([3], [{"round": 1, "name": "st"}])),
-        at(*RESULT, "dropped", 0, "reason")("two\nlines"),
-        *(at(*RESULT, "privacy")(x) for x in ({"st": {}}, {"z": {"epsilon": 1.0, "delta": 0.1}})),
-        *(at(*RESULT, "present")(x) for x in ([], ["z"])),
-        at(*RESULT, "finished")(["z"]),
-        *(at("server", "session", "classes")(x) for x in ([], ["a", "a"])),
-        at("server", "session", "n_linked")(3),
-        *(at("server", "pool")(x) for x in (3, {"names": []})),
-        at("server", "pool", "power")(1e9),
-        *(at("server", "updates")(x) for x in ({}, {"st": {}})),
-        at("server", "updates", "st", "kind")("finish"),
-        at("server", "updates", "st", "metadata")({"curvatures": {"scores": 1.0}}),
-        *(tensor(NEXT, f) for f in (lambda x: x[:1], lambda x: x * torch.nan, lambda x: x + 9)),
-        *(tensor("server.shared.codes", f) for f in (lambda x: x + 9, lambda x: x[:2])),
-        *(tensor("server.result.W", f) for f in (lambda x: x[0], lambda x: -x)),
-        *(tensor("server.result.C", f) for f in (lambda x: x.bfloat16(), lambda x: x / 0)),
-        *(tensor("coupling.references", f) for f in (lambda x: x[:1], lambda x: x + 1e5)),
-        *(tensor("coupling.0.exp_avg", f) for f in (lambda x: x.double(), lambda x: x / 0)),
-        *(tensor("coupling.0.exp_avg_sq", f) for f in (lambda x: -x - 1, lambda x: x[0, 0, :1])),
-        *(tensor("coupling.0.step", f) for f in (lambda x: -x, torch.Tensor.int)),
-        *(tensor("coupling.mean_cost", f) for f in (lambda x: x[:, :1], lambda x: x / 0)),
-        lambda content, tensors: tensors.pop("coupling.references"),
-        lambda content, tensors: tensors.update({"coupling.1.step": torch.zeros(())}),
-    ),
+CHANGES = (
+    *(at("server", "round")(x) for x in (0, 4, True)),
+    *(at(*RESULT, "rows")(x) for x in ([], [3], [{"epoch": 1}])),
+    *(at(*RESULT, "rows", 0, "loss")(x) for x in ("x", float("inf"), 10**400)),
+    *(at(*RESULT, "dropped")(x) for x in ([3], [{"round": 1, "name": "st"}])),
+    at(*RESULT, "dropped", 0, "reason")("two\nlines"),
+    *(at(*RESULT, "privacy")(x) for x in ({"st": {}}, {"z": {"epsilon": 1.0, "delta": 0.1}})),
+    *(at(*RESULT, "present")(x) for x in ([], ["z"])),
+    at(*RESULT, "finished")(["z"]),
+    at("server", "session", "classes")(["a", "a"]),
+    at("server", "session", "n_linked")(3),
+    *(at("server", "pool")(x) for x in (3, {"names": []})),
+    at("server", "pool", "power")(1e9),
+    *(at("server", "updates")(x) for x in ({}, {"st": {}})),
+    at("server", "updates", "st", "kind")("finish"),
+    at("server", "updates", "st", "metadata")({"curvatures": {"scores": 1.0}}),
+    *(tensor(NEXT, f) for f in (lambda x: x[:1], lambda x: x * torch.nan, lambda x: x + 9)),
+    *(tensor("server.shared.codes", f) for f in (lambda x: x + 9, lambda x: x[:2])),
+    *(tensor("server.result.W", f) for f in (lambda x: x[0], lambda x: -x)),
+    *(tensor("server.result.C", f) for f in (lambda x: x.bfloat16(), lambda x: x / 0)),
+    *(tensor("coupling.references", f) for f in (lambda x: x[:1], lambda x: x + 1e5)),
+    *(tensor("coupling.0.exp_avg", f) for f in (lambda x: x.double(), lambda x: x / 0)),
+    *(tensor("coupling.0.exp_avg_sq", f) for f in (lambda x: -x - 1, lambda x: x[0, 0, :1])),
+    *(tensor("coupling.0.step", f) for f in (lambda x: -x, torch.Tensor.int)),
+    *(tensor("coupling.mean_cost", f) for f in (lambda x: x[:, :1], lambda x: x / 0)),
+    lambda content, tensors: tensors.pop("coupling.references"),
+    lambda content, tensors: tensors.update({"coupling.1.step": torch.zeros(())}),
 )
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_checkpoint_is_refused_by_name(tmp_path, change):
     rewrite(tmp_path / "c.federated", change)
     with pytest.raises(ValueError, match=r"Expected .*c\.federated to be a checkpoint"):
@@ -187,25 +173,22 @@ def test_a_changed_checkpoint_is_refused_by_name(tmp_path, change):
 
 def test_stored_gradients_are_those_that_clients_accept(tmp_path):
     path, settings = tmp_path / "c.federated", replace(SETTINGS, coupling="hot-pairwise")
-    rewrite(
-        path, tensor("server.updates.st.arrays.gradient.quantiles", lambda x: x + 9e5), settings
-    )
+    wrong = tensor("server.updates.st.arrays.gradient.quantiles", lambda x: x + 9e5)
+    rewrite(path, wrong, settings)
     with pytest.raises(ValueError, match="its gradient of quantiles, or its curvature"):
         read_server_state(path, settings, NAMES)
 
 
 def test_the_result_is_written_as_json(tmp_path):
-    state, _ = trained()
-    write_outcome(tmp_path / "outcome.json", state.result)
-    values = json.loads((tmp_path / "outcome.json").read_text())
-    result = state.result
-    assert values["organizations"] == result.names
-    assert values["history"] == result.rows
-    assert values["dropped"] == result.dropped
-    assert values["privacy"] == result.privacy
-    assert values["finished"] == result.finished
-    assert values["plan"]["names"] == result.present
-    np.testing.assert_array_equal(values["plan"]["W"], result.W)
-    np.testing.assert_array_equal(values["plan"]["C"], result.C)
-    write_outcome(tmp_path / "outcome.json", FederatedResult(["a", "b"]))  # without a coupling
-    assert json.loads((tmp_path / "outcome.json").read_text())["plan"] is None
+    path, result = tmp_path / "outcome.json", trained()[0].result
+    write_outcome(path, result)
+    assert json.loads(path.read_text()) == {
+        "organizations": result.names,
+        "history": result.rows,
+        "dropped": result.dropped,
+        "privacy": result.privacy,
+        "finished": result.finished,
+        "plan": {"names": result.present, "W": result.W.tolist(), "C": result.C.tolist()},
+    }
+    write_outcome(path, FederatedResult(["a", "b"]))  # without a coupling
+    assert json.loads(path.read_text())["plan"] is None
