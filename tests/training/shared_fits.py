@@ -1,9 +1,10 @@
 """Fits that start the other processes themselves, as a user's script does.
 
-    python shared_fits.py FOLDER
+    python shared_fits.py FOLDER [parquet]
 
 writes models and checkpoints into FOLDER, those of every process under its number. Run by one
-process, with fit("one", …), the same functions give what is to be compared with.
+process, the same functions give what is to be compared with. With a second word it reads the
+parquet files in FOLDER, and notes the row groups that every process unpacks.
 """
 
 import json
@@ -12,15 +13,20 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 
 import hotview as hv
-from hotview.datasets import make_views
+from hotview.datasets import make_views, read_views
+from hotview.datasets.readers import parquet
+from hotview.training import rows
 
 LOOSE = make_views([50, 70, 60], n_views=3, random_state=0).views
 PEOPLE = make_views(60, n_views=3, labeled=0.5, random_state=1)
 SMALL = {"hidden": (16,), "encoder_dim": 6, "n_components": 4, "device": "cpu", "batch_size": 32}
 TWO = {"devices": 2}
+STORED, GROUP = make_views([600, 1000], n_views=2, random_state=0).views, 100
 
 
 def fit_encoder(max_epochs, *, resume=False, **settings):
@@ -90,6 +96,45 @@ def main(folder):
     (folder / f"told-{rank_of()}.json").write_text(json.dumps(told))
 
 
+def write_parquet(folder):
+    """Write views, in groups of a hundred rows, of which three are absent."""
+    for name, X in STORED.items():
+        X = X.astype(np.float32)
+        X[15:18] = np.nan
+        columns = {f"c{j}": pa.array(x, from_pandas=True) for j, x in enumerate(X.T)}
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet", row_group_size=GROUP)
+
+
+def fit_parquet(folder, **settings):
+    """An encoder, and the groups of every view that were unpacked, in their order."""
+    asked = {name: [] for name in STORED}
+    read = pq.ParquetFile.iter_batches
+
+    def noted(self, **how):
+        n_rows = self.metadata.num_rows
+        asked[next(name for name, X in STORED.items() if len(X) == n_rows)] += how["row_groups"]
+        return read(self, **how)
+
+    parquet._LARGE = rows._SMALL = 0  # everything is large
+    pq.ParquetFile.iter_batches = noted
+    try:
+        views = read_views([folder / f"{name}.parquet" for name in STORED], mmap=True)
+        settings = {**SMALL, "batch_size": 64, "max_epochs": 2, "random_state": 5, **settings}
+        model = hv.MultiViewEncoder(**settings).fit(views)
+    finally:
+        pq.ParquetFile.iter_batches = read
+        parquet._LARGE, rows._SMALL = 2**28, 2**26
+    return model, asked
+
+
+def main_parquet(folder):
+    """Fit parquet files in two processes."""
+    model, asked = fit_parquet(folder, **TWO)
+    rank = torch.distributed.get_rank()
+    model.save(folder / f"model-{rank}.hotview")
+    (folder / f"asked-{rank}.json").write_text(json.dumps(asked))
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    main(Path(sys.argv[1]))
+    (main_parquet if "parquet" in sys.argv else main)(Path(sys.argv[1]))

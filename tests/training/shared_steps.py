@@ -94,9 +94,7 @@ CASES = {
     "few rows": few_rows,
     "soft_labels, decoded": classifier(view_regularizer="autoencoder"),
     "labels, sums": classifier(
-        pseudo_labels=False,
-        class_weight="balanced",
-        coupling=hv.HOTReferenceSpec(reduction="sum"),
+        pseudo_labels=False, class_weight="balanced", coupling=hv.HOTReferenceSpec(reduction="sum")
     ),
 }
 

@@ -11,11 +11,7 @@ from hotview.training.batched import BatchedTrainer
 from hotview.training.checkpoint import _CHECKPOINT, Checkpoint, EncodedState, read_checkpoint
 from hotview.training.loop import Schedule, train
 from hotview.training.trainer import SingleTrainer, Training, make_optimizer
-from hotview.training.trainer_state import (
-    check_tensors,
-    load_optimizer_state,
-    optimizer_state,
-)
+from hotview.training.trainer_state import check_tensors, load_optimizer_state, optimizer_state
 from tests.training.small_training import (
     NAMES,
     make_network_of_views,
@@ -143,8 +139,6 @@ def test_teams_are_kept_side_by_side_and_do_not_change_while_training_goes_on(tm
 @pytest.mark.parametrize(
     "change",
     (
-        {"trainers.0.epoch": float("inf")},
-        {"trainers.0.trainings": []},
         *({"seconds": value} for value in ([], -1.0, 10**400, None)),
         *({"trainers": value} for value in ([], [1], {}, [{}] * 100)),
     ),
@@ -154,9 +148,7 @@ def test_a_checkpoint_whose_parts_do_not_fit_is_refused(tmp_path, change):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
     train(make_trainer(1), Schedule(1, view_names=NAMES), checkpoint)
     archive = read_archive(checkpoint.path, _CHECKPOINT)
-    ((path, value),) = change.items()
-    place(archive.metadata, [int(key) if key.isdigit() else key for key in path.split(".")], value)
-    write_archive(checkpoint.path, _CHECKPOINT, archive.tensors, archive.metadata)
+    write_archive(checkpoint.path, _CHECKPOINT, archive.tensors, {**archive.metadata, **change})
     message = rf"Expected {checkpoint.path} to be a checkpoint that hotview saved, but"
     with pytest.raises(ValueError, match=message):
         train(make_trainer(1), Schedule(2, view_names=NAMES), read_checkpoint(checkpoint.path))
@@ -169,12 +161,7 @@ def test_a_checkpoint_of_more_epochs_or_of_another_number_of_replicas_is_refused
         train(make_trainer(1), Schedule(2, view_names=NAMES), checkpoint)
     with pytest.raises(ValueError, match="trains 2 at a time, but it is of one that trains 1"):
         train(make_trainer(2), Schedule(4, view_names=NAMES), checkpoint)
-    write_archive(checkpoint.path, _CHECKPOINT, {}, {"trainers": 3})
-    with pytest.raises(ValueError, match="a checkpoint that hotview saved, but its 'seconds'"):
-        read_checkpoint(checkpoint.path)
 
-
-# every tensor and every fact of a saved state is checked before any of it is restored
 
 SCORED = {"score": True, "drops": True}
 N_STEPS = 5
@@ -268,8 +255,8 @@ def assert_equal_states(a, b):
 
 
 def leaves_of(facts, at=()):
-    """The paths of all values and containers in facts."""
-    yield at
+    """The paths of all values and containers in facts, and what is there."""
+    yield at, facts
     if isinstance(facts, dict | list):
         for key in facts if isinstance(facts, dict) else range(len(facts)):
             yield from leaves_of(facts[key], (*at, key))
@@ -288,8 +275,8 @@ WRONG += (10**400, -(10**400), [0] * 5)
 def test_every_fact_is_checked(saved):
     trainer, state, _ = saved
     before, n_cases = EncodedState.of(trainer), 0
-    for i, at in enumerate(leaves_of(state.facts)):
-        if not at or fact_at(state.facts, at) is None:  # a tensor
+    for i, (at, fact) in enumerate(leaves_of(state.facts)):
+        if not at or fact is None:  # a tensor
             continue
         for value in WRONG[i % 5 :: 5]:  # neighbors in lists are alike
             is_one = value is True and ("random" in at or at[-1] in ("stopped", "has_best"))
@@ -298,12 +285,6 @@ def test_every_fact_is_checked(saved):
                 n_cases += 1
     assert n_cases > 100
     assert_equal_states(EncodedState.of(trainer), before)
-
-
-def fact_at(facts, at):
-    for key in at:
-        facts = facts[key]
-    return facts
 
 
 def test_impossible_facts_are_refused(saved):
@@ -325,14 +306,6 @@ def test_impossible_facts_are_refused(saved):
         for value in values:
             wrong = {name: value}
             assert_refused(saved, lambda t, f, w=wrong: f["trainings"][0].update(w), (name, value))
-
-
-def test_a_state_is_restored_whole(saved):
-    trainer, state, _ = saved
-    trainer = copy.deepcopy(trainer) if len(trainer.trainings) == 1 else trainer
-    Checkpoint(saved[2], {}, [state]).restore(trainer, 0, 100, N_STEPS)
-    assert_equal_states(EncodedState.of(trainer), state)
-    assert [type(row["epoch"]) for row in trainer.trainings[0].rows] == [int, int]
 
 
 def test_values_that_are_meant_not_to_be_finite_may_stay():

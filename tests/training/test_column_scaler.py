@@ -13,7 +13,6 @@ from hotview.training.column_scaler import (
     looks_like_components,
     looks_like_counts,
     root_shares,
-    singular_vectors,
 )
 
 CPU = torch.device("cpu")
@@ -29,9 +28,6 @@ def make_correlated(n=300, d=40, seed=0):
     random = np.random.default_rng(seed)
     factors = random.normal(size=(n, 12)) * np.linspace(4, 1, 12)
     return factors @ random.normal(size=(12, d)) + random.normal(size=(n, d))
-
-
-# counts
 
 
 def test_counts_become_roots_of_shares_of_their_row():
@@ -97,38 +93,18 @@ def test_counts_are_whole_numbers_most_of_them_0(kind, X, expected):
     assert looks_like_counts(kind(X)) is expected
 
 
-# components
-
-
-@pytest.mark.parametrize("kind", (np.asarray, sparse.csr_array))
-def test_singular_vectors_are_those_of_centered_and_scaled_columns(kind):
-    X = make_correlated()
-    mean, scale = X.mean(axis=0), X.std(axis=0)
-    U, values, Vt = np.linalg.svd((X - mean) / scale, full_matrices=False)
-    V, Y = singular_vectors(kind(X), mean, scale, 8, np.random.default_rng(0), CPU)
-    np.testing.assert_allclose(np.abs(np.diag(Vt[:8] @ V)), 1, atol=1e-4)
-    np.testing.assert_allclose(np.abs(Y), np.abs(U[:, :8] * values[:8]), atol=2e-3)
-
-
-def test_weights_follow_the_unit_of_the_components():
-    variance = np.array([50, 20, 9, 5, 1.3, 1.2, 1.1, 1.05, 1.0])
+def test_weights_follow_the_unit_of_components_and_are_small_at_the_noise_floor():
+    variance = np.concatenate([[50.0, 20.0, 9.0], np.ones(20) + np.linspace(0.02, 0, 20)])
     weights = component_weights(variance)
     np.testing.assert_allclose((weights**2 * variance).mean(), 1)
     np.testing.assert_allclose(component_weights(variance * 9), weights / 3)
+    standard = weights * np.sqrt(variance)  # standardized columns have 1
+    assert standard[3:].max() < 0.25 * standard[2]
     np.testing.assert_allclose(component_weights(np.array([4.0, 4.0, 0.0])), [0.5, 0.5, 1.0])
     np.testing.assert_array_equal(component_weights(np.zeros(3)), 1.0)
-
-
-def test_components_at_the_noise_floor_get_little_weight():
-    noise = np.ones(20) + np.linspace(0.02, 0, 20)
-    variance = np.concatenate([[50.0, 20.0, 9.0], noise])
-    standard = component_weights(variance) * np.sqrt(variance)  # standardized columns have 1
-    assert standard[3:].max() < 0.25 * standard[2]
     steep = 0.7 ** np.arange(20.0)  # no floor: all of it is signal
-    np.testing.assert_allclose(
-        component_weights(steep) * steep**0.25 / steep[0] ** 0.25,
-        1.0 * (component_weights(steep)[0]),
-    )
+    weights = component_weights(steep)
+    np.testing.assert_allclose(weights * steep**0.25, weights[0])
 
 
 def test_principal_components_are_recognized_and_ordinary_columns_are_none():
@@ -148,9 +124,6 @@ def test_principal_components_are_recognized_and_ordinary_columns_are_none():
         assert not looks_like_components(table)
 
 
-# reduction
-
-
 def test_distances_between_reduced_rows_are_those_between_standardized_rows():
     X = make_correlated(200, 300)
     scaler = ColumnScaler(X.mean(axis=0), X.std(axis=0), None)
@@ -165,20 +138,15 @@ def test_distances_between_reduced_rows_are_those_between_standardized_rows():
 
 
 def test_what_is_done_is_said_in_words():
-    scaler = ColumnScaler(np.zeros(3), np.ones(3), None, "counts")
-    assert scaler.description == "square roots of the shares of counts in their row"
-    scaler = ColumnScaler(np.zeros(3), np.ones(3), np.zeros(3), impute="median")
-    assert scaler.description == "standardized; missing cells replaced by the median"
+    words = ColumnScaler(np.zeros(3), np.ones(3), None, "counts").description
+    assert words == "square roots of the shares of counts in their row"
     marks = {"impute": "mean+indicator", "indicators": np.array([4, 7])}
-    weights = np.ones((1002, 5), dtype=np.float32)
-    scaler = ColumnScaler(
-        np.zeros(1002), np.ones(1002), np.zeros(1000), components=weights, **marks
-    )
+    marks["components"] = np.ones((1002, 5), dtype=np.float32)
+    scaler = ColumnScaler(np.zeros(1002), np.ones(1002), np.zeros(1000), **marks)
     assert scaler.description == (
         "standardized; missing cells replaced by the mean and marked in 2 more columns; 1,002 "
         "columns reduced to 5 components"
     )
-    assert (scaler.n_columns, scaler.n_indicators, scaler.n_outputs) == (1000, 2, 5)
 
 
 def test_a_missing_cell_that_is_stored_in_parts_is_marked_once():

@@ -1,27 +1,23 @@
 import copy
+import io
 import math
 import pickle
-import signal
+import re
+import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 
-from hotview.losses import NoCoupling, Terms
-from hotview.losses.objective import Evaluation
+from hotview.losses import NoCoupling
 from hotview.training.batches import TrainingRows
 from hotview.training.loop import Schedule, train
 from hotview.training.pca import effective_rank
-from hotview.training.trainer import (
-    History,
-    RunningMeans,
-    SingleTrainer,
-    Training,
-    make_optimizer,
-    train_step,
-)
+from hotview.training.progress import ProgressBar, track, wants_progress
+from hotview.training.trainer import History, SingleTrainer, Training, make_optimizer, train_step
 from tests.training.small_training import (
     NAMES,
     make_data,
@@ -105,8 +101,9 @@ def test_without_a_term_or_a_parameter_to_train_there_is_no_step():
 
 
 @pytest.mark.parametrize("coupling", ("none", "hot-pairwise"))
-def test_training_lowers_the_loss_and_records_it(coupling):
+def test_training_lowers_the_loss_records_it_and_shows_it_on_request(coupling, capsys):
     training, network, _ = run(30, objective=make_objective(coupling, 0.1))
+    assert capsys.readouterr() == ("", "")
     history = training.history
     assert history["epoch"] == list(range(1, 31))
     assert history["loss"][-1] < 0.8 * history["loss"][0]
@@ -119,6 +116,8 @@ def test_training_lowers_the_loss_and_records_it(coupling):
     assert ("marginal_error" in history.names) == coupling.startswith("hot")
     assert not network.training
     assert not training.interrupted
+    run(2, verbose=True, score=lambda: 0.75)
+    assert re.search(r"loss .*validation_score 0\.75", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("steps", (None, 5))
@@ -138,12 +137,6 @@ def test_a_row_is_the_mean_over_the_steps_of_its_epoch(steps):
         for name, Z in zip(NAMES, seen[-1].latents, strict=True):
             assert row[f"effective_rank_{name}"] == pytest.approx(effective_rank(Z))
     assert same(weights_of(network), weights_of(twin))
-
-
-def test_steps_are_known_in_advance_without_patience_callbacks_and_checkpoints():
-    assert Schedule(3).is_fixed
-    for options in ({"patience": 2}, {"callbacks": (print,)}, {"checkpoint_every": 2}):
-        assert not Schedule(3, **options).is_fixed
 
 
 SCORES = [0.1, 0.5, 0.4, 0.5, 0.3, 0.9, 0.2, 0.1]
@@ -168,60 +161,12 @@ def test_patience_stops_and_the_best_weights_come_back(patience, n_epochs, best)
         assert not same(kept[best - 1], kept[-1])
 
 
-class Pressing:
-    """A sampler at whose n-th draw somebody presses Ctrl-C."""
-
-    def __init__(self, when):
-        self.inner, self.when, self.n_steps, self.n = make_sampler(), when, 4, 0
-
-    def draw(self):
-        self.n += 1
-        if self.n == self.when:
-            signal.raise_signal(signal.SIGINT)
-        return self.inner.draw()
-
-
-@pytest.mark.usefixtures("pythons_own_handler")
-@pytest.mark.parametrize("between", (False, True))
-def test_ctrl_c_stops_after_the_current_step(between):
-    def press(epoch):
-        if between and epoch.number == 2:
-            signal.raise_signal(signal.SIGINT)
-
-    sampler = Pressing(None if between else 6)
-    training, network, _ = run(10, sampler=sampler, callbacks=[press])
-    assert sampler.n == (8 if between else 6)
-    assert training.interrupted
-    assert training.history["epoch"] == [1, 2]
-    assert not network.training
-
-
-def test_progress_is_shown_on_request(capsys):
-    run(2, verbose=True, score=lambda: 0.75)
-    lines = capsys.readouterr().err
-    assert "loss" in lines
-    assert "validation_score 0.75" in lines
-    run(2)
-    assert capsys.readouterr() == ("", "")
-
-
 def test_a_single_row_under_batch_norm_is_explained():
     network = make_network_of_views()
     network.encoders[0] = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5))
     sampler = make_sampler(batch_size=1, couples=False)
     with pytest.raises(ValueError, match=r"at least 2 rows of a view.*Raise batch_size"):
         run(1, network=network, sampler=sampler)
-
-
-# what was recorded
-
-
-def test_sums_are_means_over_steps_of_every_member():
-    sums = RunningMeans()
-    for step in (1.0, 3.0):
-        parts = {"a": torch.tensor([step, 2 * step]), "b": torch.tensor(step)}
-        sums.add(Evaluation(Terms(parts), []))
-    assert sums.means(2) == [{"loss": 4.0, "a": 2.0, "b": 2.0}, {"loss": 6.0, "a": 4.0, "b": 2.0}]
 
 
 ROWS = [
@@ -233,13 +178,10 @@ ROWS = [
 
 def test_rows_by_number_slice_and_name():
     history = History(ROWS)
-    assert len(history) == 3
-    assert history[0] == ROWS[0]
-    assert history[-1] == ROWS[2]
+    assert (len(history), history[0], history[-1]) == (3, ROWS[0], ROWS[2])
     assert history[1:] == History(ROWS[1:])
     assert history["loss"] == [2.0, 1.5, 1.0]
     assert list(history) == ROWS
-    assert list(reversed(history)) == ROWS[::-1]
     assert repr(history) == "History(3 epochs: epoch, loss, validation_score)"
     scores = history["validation_score"]  # not recorded in all epochs
     assert scores[1] == 0.5
@@ -250,7 +192,6 @@ def test_rows_by_number_slice_and_name():
         history["rank"]
     empty = History()
     assert (len(empty), empty.names, empty.to_pandas().shape) == (0, [], (0, 0))
-    assert not empty
     assert history == History(ROWS) == pickle.loads(pickle.dumps(history))
     assert history != History(ROWS[:2])
     assert history != ROWS
@@ -260,13 +201,113 @@ def test_rows_by_number_slice_and_name():
 def test_nothing_that_is_read_or_was_given_changes_it():
     rows = [dict(row) for row in ROWS]
     history = History(rows)
-    rows[0]["loss"] = 9.0
+    for row in (rows[0], history[0], next(iter(history))):
+        row["loss"] = 9.0
     rows.append({})
-    history[0]["loss"] = 9.0
-    next(iter(history))["loss"] = 9.0
     history["loss"].append(9.0)
     frame = history.to_pandas()
     frame.loc[0, "loss"] = 9.0
     assert list(history) == ROWS
     with pytest.raises(TypeError):
         history[0] = {}
+
+
+@pytest.fixture
+def _no_terminal(monkeypatch):
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def _terminal(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+def run_bar(n_epochs, steps_per_epoch, *, shown=True, stop_after=None):
+    with ProgressBar(n_epochs * steps_per_epoch, shown=shown) as bar:
+        for epoch in range(1, (stop_after or n_epochs) + 1):
+            for _ in range(steps_per_epoch):
+                bar.step()
+            row = {"epoch": epoch, "loss": 1 / epoch, "transport": 0.25, "seconds": 3.0}
+            bar.epoch(row, ["loss", "transport", "validation_score"])
+    return bar
+
+
+def test_by_default_it_is_shown_at_a_prompt_and_in_notebooks_only(monkeypatch):
+    assert [wants_progress(verbose) for verbose in (True, False, 1, 0)] == [True, False] * 2
+    monkeypatch.delattr(sys, "ps1", raising=False)
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    assert not wants_progress("auto")
+    monkeypatch.setitem(sys.modules, "ipykernel", object())
+    assert wants_progress("auto")
+    monkeypatch.delitem(sys.modules, "ipykernel")
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    assert wants_progress("auto")
+
+
+@pytest.mark.usefixtures("_no_terminal")
+@pytest.mark.parametrize(
+    ("n_epochs", "steps_per_epoch", "n_lines"),
+    ((100, 1, 10), (19, 1, 10), (99, 7, 10), (7, 1, 7), (3, 50, 3), (1, 1, 1)),
+)
+def test_a_log_gets_ten_lines_or_one_per_epoch(n_epochs, steps_per_epoch, n_lines, capsys):
+    run_bar(n_epochs, steps_per_epoch)
+    out, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert out == ""
+    assert len(lines) == n_lines
+    total = n_epochs * steps_per_epoch
+    assert lines[-1].startswith(f"epoch {n_epochs}, step {total}/{total}: loss ")
+    epochs = [int(line.split(",")[0].removeprefix("epoch ")) for line in lines]
+    gaps = [b - a for a, b in zip([0, *epochs], epochs, strict=False)]
+    assert max(gaps) - min(gaps) <= 1  # spread evenly
+
+
+@pytest.mark.usefixtures("_no_terminal")
+def test_a_line_holds_the_terms_that_were_recorded(capsys):
+    run_bar(2, 4).print("stopped [early] after 2 epochs: " + "x" * 200)
+    assert capsys.readouterr().err.splitlines() == [
+        "epoch 1, step 4/8: loss 1  transport 0.25",
+        "epoch 2, step 8/8: loss 0.5  transport 0.25",
+        "stopped [early] after 2 epochs: " + "x" * 200,
+    ]
+    run_bar(100, 1, stop_after=35)
+    assert len(capsys.readouterr().err.splitlines()) == 3
+    run_bar(20, 2, shown=False).print("done")
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("_terminal")
+def test_a_terminal_gets_a_bar_with_the_terms(capsys):
+    assert run_bar(4, 5).draws
+    out, err = capsys.readouterr()
+    assert out == ""
+    for text in ("training", "20/20", "100%", "loss 0.25  transport 0.25"):
+        assert text in err
+    assert "epoch 4, step" not in err
+    run_bar(20, 2, shown=False).print("done")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_bar_appears_after_its_delay():
+    written = []
+    for delay, is_terminal in ((0.0, True), (1000.0, True), (0.0, False)):
+        console = Console(file=io.StringIO(), force_terminal=is_terminal, width=90)
+        with ProgressBar(30, description="predicting", delay=delay, console=console) as bar:
+            for _ in range(3):
+                bar.step(10)
+        written.append(console.file.getvalue())
+    assert "predicting" in written[0]
+    assert "30/30" in written[0]
+    assert [text.strip() for text in written[1:]] == ["", ""]
+
+
+@pytest.mark.usefixtures("_terminal")
+def test_items_are_tracked(capsys):
+    assert list(track(iter("abc"), "scoring", shown=True)) == ["a", "b", "c"]
+    assert "scoring" in capsys.readouterr().err
+    assert list(track("abc", "scoring", shown=False)) == ["a", "b", "c"]
+    assert capsys.readouterr().err == ""

@@ -1,8 +1,7 @@
-import math
-
 import numpy as np
 import pytest
 import torch
+from scipy.special import entr
 
 from hotview.training import pca as pca_module
 from hotview.training.pca import align_signs, effective_rank, principal_components, total_std
@@ -26,12 +25,9 @@ def test_components_are_the_leading_eigenvectors_of_the_covariance():
     (scaled,) = principal_components([as_rows(X, 1.0, 2.0)], 3, np.random.default_rng(0))
     np.testing.assert_allclose(scaled.explained_variance_, values[:1:-1] / 4, rtol=1e-3)
     np.testing.assert_allclose(scaled.mean_, (pca.mean_ - 1) / 2, rtol=1e-3, atol=1e-5)
-
-
-@pytest.mark.parametrize(("shape", "n"), (((80, 5), 5), ((3, 5), 3), ((80, 1), 1)))
-def test_there_are_no_more_than_rows_and_columns(shape, n):
-    (pca,) = principal_components([as_rows(make_view(*shape))], 20, np.random.default_rng(0))
-    assert pca.components_.shape == (n, shape[1])
+    for few in (X, X[:3], X[:, :1]):  # there are no more than rows and columns
+        (found,) = principal_components([as_rows(few)], 20, np.random.default_rng(0))
+        assert found.components_.shape == (min(few.shape), few.shape[1])
 
 
 def test_of_many_rows_a_sample_is_taken(monkeypatch):
@@ -40,8 +36,6 @@ def test_of_many_rows_a_sample_is_taken(monkeypatch):
     rows = np.sort(np.random.default_rng(3).choice(80, 50, replace=False))
     (pca,) = principal_components([as_rows(X)], 2, np.random.default_rng(3))
     np.testing.assert_allclose(pca.mean_, X[rows].mean(0), rtol=1e-4)
-    (whole,) = principal_components([as_rows(X[:50])], 2, np.random.default_rng(3))
-    np.testing.assert_allclose(whole.mean_, X[:50].mean(0), rtol=1e-4)
 
 
 def test_views_of_one_shape_get_the_same_signs():
@@ -56,9 +50,6 @@ def test_views_of_one_shape_get_the_same_signs():
     for Y in scores:
         np.testing.assert_allclose(Y, scores[0], atol=1e-2)
         assert (Y**3).mean(0).min() > 0
-
-
-# signs
 
 
 def skewed(n=300, seed=0):
@@ -99,18 +90,10 @@ def cloud(variances, n=4000, seed=0):
     return (Q - Q.mean(0)) * torch.tensor(variances, dtype=torch.float64).sqrt()
 
 
-def test_a_line_has_rank_1_and_a_plane_rank_2():
-    x, y = cloud([1.0, 1.0]).unbind(1)
-    line = torch.outer(x, torch.tensor([1.0, -2.0, 3.0]).double())
-    assert effective_rank(line) == pytest.approx(1)
-    plane = torch.stack([x, y, x + y, x - y], dim=1)
-    assert effective_rank(plane) == pytest.approx(2)
-
-
-@pytest.mark.parametrize("variances", ([2.0] * 5, [9.0, 4.0, 1.0], [1.0, 1e-6]))
+@pytest.mark.parametrize("variances", ([2.0] * 5, [9.0, 4.0, 1.0], [1.0, 1e-6], [1.0, 1.0, 0.0]))
 def test_it_is_the_exponential_of_the_entropy_of_the_variances(variances):
     shares = np.array(variances) / sum(variances)
-    expected = math.exp(-np.sum(shares * np.log(shares)))
+    expected = np.exp(entr(shares).sum())
     assert effective_rank(cloud(variances)) == pytest.approx(expected)
 
 
@@ -124,21 +107,17 @@ def test_moving_turning_and_scaling_change_nothing():
     assert effective_rank(near.float().requires_grad_()) == pytest.approx(2, rel=1e-3)
 
 
-@pytest.mark.parametrize("value", (0.0, 0.1, 1e6))
-@pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
-def test_a_point_has_rank_0(value, dtype):
-    assert effective_rank(torch.full((50, 3), value, dtype=dtype)) == 0
-    assert effective_rank(torch.full((1, 3), value, dtype=dtype)) == 0
-
-
 def test_the_total_std_is_the_root_of_the_total_variance():
     assert total_std(cloud([9.0, 16.0]) + 50) == pytest.approx(5)
     assert total_std(torch.ones(4, 2)) == 0
     assert total_std(torch.tensor([[1.0], [-1.0]])) == 1
 
 
-def test_a_point_far_from_the_origin_has_rank_0_whatever_rounding_leaves():
-    Z = torch.full((1000, 4), 0.1, dtype=torch.float64) * 3
+@pytest.mark.parametrize("value", (0.0, 0.1, 1e6))
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
+def test_a_point_has_rank_0_whatever_rounding_leaves(value, dtype):
+    for Z in (torch.full((50, 3), value, dtype=dtype), torch.full((1, 3), value, dtype=dtype)):
+        assert effective_rank(Z) == 0
+    Z = torch.full((1000, 4), 0.3, dtype=torch.float64)
     Z[::2] += 1e-12  # less than float32 would keep
-    assert effective_rank(Z) == 0.0
-    assert effective_rank(Z + torch.randn(1000, 4, generator=torch.Generator().manual_seed(0))) > 3
+    assert effective_rank(Z) == 0

@@ -1,5 +1,10 @@
+import os
+import signal
+
+import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from torch import nn
 from torch.nn.functional import linear, relu
 
@@ -8,10 +13,12 @@ from hotview.datasets import make_views
 from hotview.nn.batched import batch_networks
 from hotview.nn.multiview import Widths, make_network
 from hotview.training import precision as module
+from hotview.training import threads
 from hotview.training.precision import PRECISIONS, in_precision, used_precision
+from hotview.training.threads import one_thread, suited_threads
 from tests.training.small_training import seeded
 
-COLUMNS, NAMES = (40, 32), ("a", "b")
+CPU, COLUMNS, NAMES = torch.device("cpu"), (40, 32), ("a", "b")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
@@ -102,15 +109,9 @@ def test_tf32_is_on_in_the_pass_and_its_gradient_and_nowhere_else():
     loss_of(as_on_a_gpu(network), Xs).backward()
     assert seen == {"encoder": ["tf32", "tf32"], "map": [before, before]}
     assert setting() == before != "tf32"
-
-
-def test_tf32_is_off_again_after_an_error():
-    def fail(Xs):
-        raise RuntimeError("no")
-
-    before = setting()
-    with pytest.raises(RuntimeError, match="no"):
-        module._in_tf32(fail, nn.ModuleList([nn.Linear(2, 2)]), make_rows())
+    network.encoders[0].register_forward_hook(lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        as_on_a_gpu(network).encode(Xs)
     assert setting() == before
 
 
@@ -174,3 +175,74 @@ def setting():
     if hasattr(matmul, "fp32_precision"):
         return matmul.fp32_precision
     return "tf32" if matmul.allow_tf32 else "none"  # torch before 2.9
+
+
+@pytest.fixture(autouse=True)
+def _two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_small_work_gets_one_thread_and_the_setting_is_put_back():
+    meta, small, large = torch.device("meta"), nn.Linear(100, 100), nn.Linear(1000, 1000)
+    for threads_for, n_threads in (
+        (suited_threads(small, 400, CPU), 1),
+        (suited_threads(large, 400, CPU), 2),
+        (suited_threads(small, 4, meta), 2),  # as on a GPU
+        (threads.threads_for_rows(256, CPU), 1),
+        (threads.threads_for_rows(257, CPU), 2),
+        (threads.threads_for_rows(1, meta), 2),
+    ):
+        with threads_for:
+            assert torch.get_num_threads() == n_threads
+        assert torch.get_num_threads() == 2
+    with pytest.raises(KeyboardInterrupt), one_thread():
+        raise KeyboardInterrupt
+    assert torch.get_num_threads() == 2
+
+
+def test_of_two_at_once_the_last_puts_the_setting_back():
+    first, second = one_thread(), one_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert torch.get_num_threads() == 2
+
+
+def in_a_fork(function):
+    """Whether a function returns True in a forked process, which a signal ends if it hangs."""
+    process = os.fork()
+    if process == 0:
+        signal.alarm(60)
+        found = False
+        try:
+            found = function()
+        finally:
+            os._exit(0 if found else 1)
+    return os.waitpid(process, 0)[1] == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_does_not_wait_for_threads_that_it_does_not_have(tmp_path):
+    views = make_views(1700, n_views=2, random_state=0).views  # enough for two threads
+    encoder = hv.MultiViewEncoder(hidden=(), max_epochs=1, random_state=0)
+    expected = encoder.fit(views).transform(views)["view_0"]
+    encoder.save(tmp_path / "before.hotview")
+
+    def is_equal(model):
+        same = np.array_equal(model.transform(views)["view_0"], expected)
+        return same and torch.get_num_threads() == 2
+
+    assert in_a_fork(lambda: is_equal(encoder))
+    assert in_a_fork(lambda: is_equal(hv.load(tmp_path / "before.hotview")))
+    assert in_a_fork(lambda: encoder.save(tmp_path / "after.hotview").exists())
+    assert in_a_fork(lambda: is_equal(clone(encoder).fit(views)))
+
+
+def test_a_lock_that_another_thread_holds_is_free_in_a_forked_process():
+    with threads._lock:
+        assert in_a_fork(threads._lock.acquire)

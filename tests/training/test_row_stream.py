@@ -1,6 +1,7 @@
-"""Rows streamed to a device, on the CPU as on a GPU: as `ColumnScaler` and `check_finite`."""
+"""Rows taken and streamed to a device, as by `ColumnScaler` and `check_finite` on the CPU."""
 
 import re
+import tracemalloc
 from dataclasses import replace
 from functools import partial
 
@@ -10,7 +11,6 @@ import torch
 from scipy import sparse
 
 from hotview import MultiViewClassifier, MultiViewEncoder
-from hotview._lazy import LazyRows
 from hotview._validation import ViewTable
 from hotview.datasets import make_views
 from hotview.training import row_stream
@@ -18,6 +18,7 @@ from hotview.training.column_scaler import ColumnScaler, fit_components
 from hotview.training.row_stream import RawRows, check_rows, map_rows
 from hotview.training.rows import ViewRows
 from hotview.training.table_scan import EXTREME, check_finite
+from tests.training.small_training import Lazy
 
 CPU = torch.device("cpu")
 DEVICES = [CPU] + [torch.device("cuda")] * torch.cuda.is_available()
@@ -36,6 +37,7 @@ MARKING = replace(
     impute="mean+indicator",
     indicators=np.array([1, 5]),
 )
+PLAIN = ColumnScaler(np.zeros(2), np.ones(2), None)
 
 
 @pytest.fixture
@@ -75,10 +77,6 @@ def as_view(X, scaler=SCALER, *, device=CPU, name="age", impute=None):
     return view
 
 
-def unused():
-    raise AssertionError("the exact check, of which there is no need")
-
-
 def fail(Xs):
     raise RuntimeError("a number that is too large")
 
@@ -94,9 +92,6 @@ def assert_same_bits(found, expected):
     np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
     known = ~np.isnan(expected)
     np.testing.assert_array_equal(found[known].view("i4"), expected[known].view("i4"))
-
-
-# the same numbers
 
 
 @ON_DEVICES
@@ -123,7 +118,7 @@ def test_absent_rows_stay_so_and_missing_entries_are_filled(
     X = with_holes(make_rows(dtype), entries=is_imputed)
     X[5, 0], X[6, 0] = 1e17, -1e17  # large, but valid
     view = as_view(X, scaler, device=device, impute=scaler.impute)
-    view.check = unused
+    view.check = None  # the exact check, of which there is no need
     found = take({0: view})
     assert np.flatnonzero(np.isnan(found).all(axis=1)).tolist() == [0, 12, 39]
     assert_same_bits(found, scaler.transform(X))
@@ -164,12 +159,6 @@ def test_arrays_of_any_layout_are_read_and_not_changed(dtype, streamed, tmp_path
     assert all((array == X).all() for array in arrays)
 
 
-class Blocks(LazyRows):
-    def fill(self, block):
-        rows = slice(*self._edges[block : block + 2])
-        self._array[rows] = make_rows()[rows]
-
-
 @ON_DEVICES
 def test_tables_of_other_kinds_are_standardized_on_the_cpu(device, streamed):
     X = make_rows()
@@ -178,7 +167,7 @@ def test_tables_of_other_kinds_are_standardized_on_the_cpu(device, streamed):
     views = {
         0: as_view(X, device=device),
         2: as_view(sparse.csr_array(X), device=device),
-        3: as_view(Blocks(np.zeros((N, D)), np.array([0, 17, N])), device=device),
+        3: as_view(Lazy(X, 17), device=device),
         5: as_view(counts, of_counts, device=device),
         6: ViewRows([ViewTable(X[:11]), ViewTable(X[11:])], SCALER, device, once=True),
         7: ViewRows([ViewTable(X)], SCALER, device, [np.arange(N)[::-1]], once=True),
@@ -189,17 +178,6 @@ def test_tables_of_other_kinds_are_standardized_on_the_cpu(device, streamed):
     assert_same_bits(take(views), torch.hstack(expected))
 
 
-# chunks
-
-
-@pytest.mark.parametrize("n", (1, 7, 40))
-def test_chunks_are_consecutive(n, streamed):
-    sizes = []
-    found = map_rows(lambda Xs: Xs[1], {1: as_view(make_rows(n=n))}, sizes.append)
-    assert_same_bits(found, SCALER.transform(make_rows(n=n)))
-    assert sizes == [CHUNK] * (n // CHUNK) + [n % CHUNK] * (n % CHUNK > 0)
-
-
 @pytest.mark.parametrize(
     "compute",
     (
@@ -208,14 +186,13 @@ def test_chunks_are_consecutive(n, streamed):
         lambda Xs: Xs[0].T.contiguous().T,
     ),
 )
-def test_results_may_have_any_shape_and_type(compute, streamed):
-    found = map_rows(compute, {0: as_view(make_rows())})
-    expected = compute({0: SCALER.transform(make_rows())})
-    np.testing.assert_array_equal(found, expected.numpy(), strict=True)
+@pytest.mark.parametrize("n", (1, 7, 40))
+def test_results_of_consecutive_chunks_may_have_any_shape_and_type(compute, n, streamed):
+    sizes, X = [], make_rows(n=n)
+    found = map_rows(compute, {0: as_view(X)}, sizes.append)
+    np.testing.assert_array_equal(found, compute({0: SCALER.transform(X)}).numpy(), strict=True)
     assert found.flags.writeable
-
-
-# invalid entries
+    assert sizes == [CHUNK] * (n // CHUNK) + [n % CHUNK] * (n % CHUNK > 0)
 
 
 @ON_DEVICES
@@ -269,14 +246,14 @@ def test_what_is_nearly_extreme_is_left_to_the_exact_check(size, streamed):
 
 
 def test_what_goes_wrong_while_reading_ahead_or_writing_is_raised(streamed, monkeypatch):
-    class Gone(Blocks):
+    class Gone(Lazy):
         def fill(self, block):
             raise OSError("the disk is gone")
 
     def full(*_):
         raise MemoryError("no memory is left")
 
-    table = ViewTable(Gone(np.zeros((N, D)), np.array([0, 17, N])))
+    table = ViewTable(Gone(make_rows(), 17))
     with pytest.raises(OSError, match="the disk is gone"):
         take({0: ViewRows([table], SCALER, CPU, once=True)})
     monkeypatch.setattr(row_stream, "_write", full)
@@ -285,38 +262,27 @@ def test_what_goes_wrong_while_reading_ahead_or_writing_is_raised(streamed, monk
             take({0: as_view(make_rows(n=n))})
 
 
-# estimators
-
-
-@pytest.mark.parametrize(
-    ("kind", "impute"),
-    ((MultiViewClassifier, None), (MultiViewEncoder, "median+indicator")),
-)
-def test_estimators_do_the_same_whether_rows_are_streamed_or_not(kind, impute, monkeypatch):
+@pytest.mark.parametrize("kind", (MultiViewClassifier, MultiViewEncoder))
+def test_estimators_do_the_same_whether_rows_are_streamed_or_not(kind, monkeypatch):
     data = make_views(N, n_views=3, n_columns=[5, 6, 4], labeled=1.0, random_state=0)
     views = {name: X.copy() for name, X in data.linked.items()}
-    if impute is not None:
-        views["view_2"][[5, 30], 1] = np.nan
+    views["view_2"][[5, 30], 1] = np.nan
     small = {"max_epochs": 1, "hidden": (8,), "batch_size": 16, "random_state": 0}
-    model = kind(**small, coupling="none", impute=impute).fit(views, data.linked_target)
+    small |= {"coupling": "none", "impute": "median+indicator"}
+    model = kind(**small).fit(views, data.linked_target)
     views["view_0"][[3, 20]] = np.nan
     views["view_1"] = views["view_1"].astype("f4")
     wrong = {**views, "view_2": views["view_2"].copy()}
     wrong["view_2"][N - 1, 3] = np.inf
     output = model.predict_proba if hasattr(model, "predict_proba") else model.transform
-    outputs, messages = [], []
+    outputs = []
     for streamed in ({}, {"cpu": 0}):
         monkeypatch.setattr(row_stream, "_STREAMED", streamed)
         found = output(views)
         outputs.append(np.hstack([*found.values()]) if isinstance(found, dict) else found)
-        with pytest.raises(ValueError, match=rf"'view_2'.*row {N - 1}, column 3") as error:
+        with pytest.raises(ValueError, match=rf"'view_2'.*row {N - 1}, column 3"):
             output(wrong)
-        messages.append(str(error.value))
     np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-5, atol=1e-6)
-    assert messages[0] == messages[1]
-
-
-# on a GPU
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -342,24 +308,59 @@ def test_a_gpu_reads_no_row_before_it_is_there_nor_writes_a_result_too_soon(dtyp
         take({0: as_view(X, device=device)})
 
 
+def numbered(n, start=0):
+    """Rows whose entries say which they are."""
+    return (np.arange(start, start + n)[:, None] * [1.0, 10.0]).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("kind", "often"), ((np.asarray, False), (np.asarray, True), (sparse.csr_array, False))
+)
+def test_rows_of_tables_are_numbered_through_but_for_absent_ones(kind, often):
+    tables = [ViewTable(kind(numbered(n, start))) for n, start in ((5, 0), (4, 100), (6, 200))]
+    whole = [*range(5), *range(100, 104), *range(200, 206)]
+    some = [np.array([4, 1]), np.array([], dtype=np.int64), np.arange(6)]
+    for present, expected in ((None, whole), (some, [4, 1, *range(200, 206)])):
+        rows, n = ViewRows(tables, PLAIN, CPU, present, often=often), len(expected)
+        assert (rows.n_rows, rows.n_columns) == (n, 2)
+        random = np.random.default_rng(0)
+        for order in (random.permutation(n), random.integers(n, size=n)):
+            taken = rows.take(order)
+            assert taken.dtype == torch.float32
+            np.testing.assert_array_equal(taken, np.outer(np.array(expected)[order], [1, 10]))
+        for start, stop in ((0, 2), (3, 7), (5, 100)):
+            assert rows.part(start, stop)[:, 0].tolist() == expected[start:stop]
+        assert rows.take(np.array([], dtype=np.int64)).shape == (0, 2)
+
+
+@pytest.mark.parametrize("order", ([4, 0, 2, 1, 3], [0, 0, 1, 1, 2]))
+def test_chosen_rows_keep_their_order_also_when_they_are_as_many_as_there_are(order):
+    rows = ViewRows([ViewTable(numbered(5))], PLAIN, CPU, [np.array(order)])
+    assert rows.take(np.arange(5))[:, 0].tolist() == order
+
+
+def test_taking_rows_changes_nothing_and_copies_only_them():
+    X = np.ones((100_000, 20), dtype=np.float32)  # 8 MB
+    tables = [ViewTable(X), ViewTable(X[:1000])]
+    X.flags.writeable = False
+    columns = ColumnScaler(np.ones(20), np.full(20, 2.0), None)
+    tracemalloc.start()
+    rows = ViewRows(tables, columns, CPU)
+    taken = rows.take(np.arange(0, 100_100, 1001))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert rows.tables[0].data is X
+    assert torch.equal(taken, torch.zeros(100, 20))
+    assert peak < 100_000  # a batch is 8 kB, and rows that are all there are not counted
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
-def test_a_gpu_is_waited_for_in_the_end_only(monkeypatch):
-    views = {0: as_view(make_rows("f4", 10_000), device=torch.device("cuda"))}
-    monkeypatch.setitem(row_stream._CHUNK, "cuda", 1000)
-
-    def compute(Xs):
-        torch.cuda.set_sync_debug_mode("error")  # warm: allocations and constants are behind us
-        return Xs[0] * 2
-
-    def restore(n_rows):
-        done.append(n_rows)
-        if sum(done) == 10_000:
-            torch.cuda.set_sync_debug_mode("default")
-
-    done = []
-    try:
-        map_rows(compute, views, restore)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    assert sum(done) == 10_000
+def test_an_accelerator_keeps_all_rows_but_not_those_that_are_taken_once():
+    tables, gpu = [ViewTable(numbered(5)), ViewTable(numbered(4, 100))], torch.device("cuda")
+    rows = ViewRows(tables, PLAIN, gpu, [np.array([1, 4]), np.arange(4)])
+    taken = rows.take(np.array([3, 0]))
+    assert taken.device.type == "cuda"
+    assert taken[:, 0].tolist() == [101, 1]
+    once = ViewRows(tables, PLAIN, gpu, once=True)
+    assert once.ready is None
+    np.testing.assert_array_equal(once.part(1, 4).cpu(), numbered(5)[1:4])
