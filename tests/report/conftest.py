@@ -5,25 +5,7 @@ import pytest
 
 from hotview.evaluation import assess
 from hotview.evaluation.metrics import Difference, Estimate, Proportion
-from hotview.evaluation.record.schema import (
-    BaselineScore,
-    Bin,
-    Curve,
-    Effect,
-    Embedding,
-    ImportanceSummary,
-    Layout,
-    Learning,
-    NullSummary,
-    PlanSummary,
-    Rank,
-    Record,
-    Scores,
-    Setting,
-    SimilaritySummary,
-    SubsetScore,
-    ViewScore,
-)
+from hotview.evaluation.record import schema
 
 
 def shared(value, n=50):
@@ -38,9 +20,11 @@ def plan_of(views, columns, *, replicas, pairwise=False):
     random = np.random.default_rng(0)
     W = random.dirichlet(np.ones(len(columns)), len(views)) / len(views)
     s = np.arange(len(views), dtype=float)
-    null = NullSummary(0.25, 0.6, [0.8, 0.9, 0.95], (abs(s[:, None] - s) / 8).tolist())
+    null = schema.NullSummary(0.25, 0.6, [0.8, 0.9, 0.95], (abs(s[:, None] - s) / 8).tolist())
     std = (W / 10).tolist() if replicas > 1 else None
-    return PlanSummary(W.tolist(), W.tolist(), std, list(columns), pairwise, True, replicas, null)
+    return schema.PlanSummary(
+        W.tolist(), W.tolist(), std, list(columns), pairwise, True, replicas, null
+    )
 
 
 def similarity_of(n_views):
@@ -48,7 +32,7 @@ def similarity_of(n_views):
     s = np.arange(n_views)
     distance, same = abs(s[:, None] - s), (s[:, None] - s) % 2 == 0
     value = np.where(same, 0.9, 0.1) - 0.01 * distance
-    return SimilaritySummary(
+    return schema.SimilaritySummary(
         value.tolist(),
         (value - 0.2).tolist(),
         (value + 0.05).tolist(),
@@ -61,10 +45,10 @@ def similarity_of(n_views):
 
 
 def scores_of(views, classes):
-    by_view = [ViewScore(v, 50, shared(0.7), changed(0.078), shared(0.6)) for v in views]
-    numbers = [SubsetScore(k + 1, 0.5 + k / 50, 0.4, 0.9, 2, 5) for k in range(len(views))]
-    bins = [Bin(0.35, shared(0.4, 5)), Bin(0.9, shared(0.85, 45))]
-    return Scores(metrics_of(classes), by_view, numbers, bins)
+    by_view = [schema.ViewScore(v, 50, shared(0.7), changed(0.078), shared(0.6)) for v in views]
+    numbers = [schema.SubsetScore(k + 1, 0.5 + k / 50, 0.4, 0.9, 2, 5) for k in range(len(views))]
+    bins = [schema.Bin(0.35, shared(0.4, 5)), schema.Bin(0.9, shared(0.85, 45))]
+    return schema.Scores(metrics_of(classes), by_view, numbers, bins)
 
 
 def metrics_of(classes):
@@ -79,17 +63,19 @@ def metrics_of(classes):
 
 
 def importance_of(views):
-    by_view = [Effect(v, None, 0.5 / (s + 1), 0.1, 0.6, 0.05) for s, v in enumerate(views)]
-    by_column = [Effect(views[0], f"{views[0]} {j}", 0.3 - j / 10, -0.1, 0.4, 0) for j in range(4)]
-    return ImportanceSummary(by_view, by_column, 0.432, 50, 3, 3 * len(views))
+    by_view = [schema.Effect(v, None, 0.5 / (s + 1), 0.1, 0.6, 0.05) for s, v in enumerate(views)]
+    by_column = [
+        schema.Effect(views[0], f"{views[0]} {j}", 0.3 - j / 10, -0.1, 0.4, 0) for j in range(4)
+    ]
+    return schema.ImportanceSummary(by_view, by_column, 0.432, 50, 3, 3 * len(views))
 
 
 def embedding_of(views, n_classes, n=30, layouts=("PCA", "UMAP")):
     random = np.random.default_rng(0)
     count = n * len(views)
     who = np.tile(np.arange(n), len(views))
-    return Embedding(
-        [Layout(x, ["first", "second"] if x == "PCA" else ["", ""],
+    return schema.Embedding(
+        [schema.Layout(x, ["first", "second"] if x == "PCA" else ["", ""],
                 random.normal(size=(count, 2)).round(4).tolist()) for x in layouts],
         np.repeat(np.arange(len(views)), n).tolist(),
         who.tolist(),
@@ -103,19 +89,19 @@ def embedding_of(views, n_classes, n=30, layouts=("PCA", "UMAP")):
 
 def make(views=("pix", "mor", "fac", "zer"), classes=("a", "b", "c"), *, replicas=3, n=30):
     """A record of everything, with numbers that are easy to recognize."""
-    curves = [Curve(name, [2.0, 1.5, 1.0], [0.1] * 3) for name in ("loss", "transport")]
+    curves = [schema.Curve(name, [2.0, 1.5, 1.0], [0.1] * 3) for name in ("loss", "transport")]
     baselines = [
-        BaselineScore(
+        schema.BaselineScore(
             "label propagation in each view", shared(0.7), Difference(0.1, 0.02, 0.06, 0.14, 50)
         ),
-        BaselineScore("logistic regression", None, None, "it cannot do with gaps"),
+        schema.BaselineScore("logistic regression", None, None, "it cannot do with gaps"),
     ]
     trained = {
         "linked": 60, "linked_labeled": 40, "unaligned": dict.fromkeys(views, 1140),
         "unaligned_labeled": {}, "classes": [[c, 5] for c in classes], "seconds": 7.1,
         "versions": {"hotview": "1.0"}, "device": "cpu",
     }  # fmt: skip
-    return Record(
+    return schema.Record(
         kind="MultiViewClassifier",
         coupling="hot-reference",
         views=list(views),
@@ -125,11 +111,11 @@ def make(views=("pix", "mor", "fac", "zer"), classes=("a", "b", "c"), *, replica
         view_sentences=[f"By 60 linked rows, {views[0]!r} is similar (p ≤ 0.05).", "Second."],
         contributions=[f"Keep {views[1]!r}."],
         plan=plan_of(views, ("reference 1", "reference 2", "reference 3"), replicas=replicas),
-        learning=Learning(replicas, 3, [1, 2, 3], curves, []),
-        ranks=[Rank(view, 4.5, 0.3, 10) for view in views],
+        learning=schema.Learning(replicas, 3, [1, 2, 3], curves, []),
+        ranks=[schema.Rank(view, 4.5, 0.3, 10) for view in views],
         settings=[
-            Setting("hidden", "(64,)", "(128,)", True),
-            Setting("reg", "0.1", "0.1", False),
+            schema.Setting("hidden", "(64,)", "(128,)", True),
+            schema.Setting("reg", "0.1", "0.1", False),
         ],
         trained_on=trained,
         fit_warnings=["few rows"],

@@ -30,14 +30,11 @@ def test_bands_have_one_standard_deviation():
     np.testing.assert_array_equal(band.high, [2.5, math.nan, 1.0])
 
 
-def test_drops_of_views_that_can_be_hidden(record):
+def test_drops_of_views_that_can_be_hidden_and_weights_of_bins(record):
     first, *rest = record.scores.views
     scores = replace(record.scores, views=[replace(first, drop=None), *rest])
     drops = accuracy_drops(replace(record, scores=scores))
     assert [(name, view) for name, view, _ in drops] == [("mor", 1), ("fac", 2), ("zer", 3)]
-
-
-def test_bins_are_weighted_by_their_rows():
     bins = [Bin(0.2, Proportion(0.1, 0.0, 0.5, 2)), Bin(0.9, Proportion(1.0, 0.5, 1.0, 8))]
     assert [weight for _, _, weight in calibration_points(bins)] == [0.25, 1.0]
 
@@ -104,17 +101,14 @@ def metrics():
     return assess(y, np.column_stack([1 - p, p]), ["no", "yes"], cost=9)
 
 
-def test_the_majority_class_comes_before_the_accuracy(metrics):
-    first = metric_tables(metrics)[0]
+def test_rows_of_all_classes_and_of_each(metrics):
+    first, by_class, _ = metric_tables(metrics)
     names = [row[0] for row in first.rows]
     assert names[:2] == ["majority class, always no", "accuracy"]
     assert first.rows[0][1] == first.rows[1][1] == "96.7"
     assert first.rows[1][2] == "95.4 to 97.6"
     assert {"area under the ROC curve", "average precision", "log loss (nats)"} <= set(names)
-
-
-def test_classes_with_prevalence_and_mean_probability(metrics):
-    (_, of_no), (_, of_yes) = ((row[0], row) for row in metric_tables(metrics)[1].rows)
+    of_no, of_yes = by_class.rows  # with prevalence and mean probability
     assert of_no[1].startswith("96.7 (95.4–97.6)")
     assert of_yes[2].startswith("22.0 (")
     assert of_yes[4].startswith("0.0 (0.0–")
@@ -164,27 +158,15 @@ def test_rare_classes_are_named():
     assert not any("fewer than" in sentence for sentence in both)
 
 
-def rendered(table):
+@pytest.mark.parametrize(("highlight", "bold", "plain"), (("max", 3, 1), ("min", 1, 3)))
+def test_nan_is_a_dot_and_the_extreme_is_bold(highlight, bold, plain):
     console = Console(file=io.StringIO(), width=100, force_terminal=True, color_system="standard")
-    console.print(table)
-    return console.file.getvalue()
-
-
-def test_shows_names_numbers_and_title():
-    text = rendered(matrix_table([[0.125, 2.0]], ["pix"], ["fou", "mor"], title="Costs", digits=2))
-    for part in ("Costs", "pix", "fou", "mor", "0.12", "2.00"):
+    how = {"title": "Costs", "digits": 2, "highlight": highlight}
+    console.print(matrix_table([[np.nan, 3.0, 1.0]], ["pix"], ["fou", "mor", "zer"], **how))
+    text = console.file.getvalue()
+    for part in ("Costs", "pix", "fou", "mor", "·", f"\x1b[1m{bold}.00", f"{plain}.00"):
         assert part in text
-
-
-def test_nan_is_a_dot_and_the_extreme_is_bold():
-    bold = "\x1b[1m"
-    values = [[np.nan, 3.0, 1.0]]
-    largest = rendered(matrix_table(values, ["a"], ["x", "y", "z"], title=""))
-    smallest = rendered(matrix_table(values, ["a"], ["x", "y", "z"], title="", highlight="min"))
-    assert "·" in largest
-    assert f"{bold}3.000" in largest
-    assert f"{bold}1.000" in smallest
-    assert f"{bold}1.000" not in largest
+    assert f"\x1b[1m{plain}.00" not in text
 
 
 def test_numbers_have_true_minus_signs_and_no_negative_zero():
@@ -194,9 +176,9 @@ def test_numbers_have_true_minus_signs_and_no_negative_zero():
 
 def luminance(color):
     """Relative luminance of a color, as the accessibility guidelines define it."""
-    shares = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in shares]
-    return sum(w * x for w, x in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    shares = np.array([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+    return linear @ (0.2126, 0.7152, 0.0722)
 
 
 def contrast(a, b):
@@ -204,13 +186,10 @@ def contrast(a, b):
     return (high + 0.05) / (low + 0.05)
 
 
-def test_marks_stand_out_from_the_paper():
-    for light, dark in (*VIEW_COLORS, *CLASS_COLORS):
-        assert contrast(light, "#fcfcfb") >= 2.6
-        assert contrast(dark, "#14181c") >= 4.5
-
-
-def test_no_color_comes_twice():
+def test_marks_stand_out_from_the_paper_and_no_color_comes_twice():
     for colors in (VIEW_COLORS, CLASS_COLORS):
-        assert len({light for light, _ in colors}) == len({dark for _, dark in colors})
-        assert len({light for light, _ in colors}) == len(colors)
+        for light, dark in colors:
+            assert contrast(light, "#fcfcfb") >= 2.6
+            assert contrast(dark, "#14181c") >= 4.5
+        for theme in zip(*colors, strict=True):
+            assert len(set(theme)) == len(colors)

@@ -11,10 +11,8 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
 FLAGS += ["--disable-background-networking", "--disable-component-update"]
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(BROWSER is None, reason="there is no chromium"),
-]
+NO_BROWSER = pytest.mark.skipif(BROWSER is None, reason="there is no chromium")
+pytestmark = [pytest.mark.slow, NO_BROWSER]
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +32,8 @@ class Opened:
     """A page, what it asked for and what it complained about."""
 
     def __init__(self, browser, file, width=1280, scheme="light", **how):
-        self.context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, **how
-        )
+        size = {"width": width, "height": 900}
+        self.context = browser.new_context(viewport=size, color_scheme=scheme, **how)
         self.page = self.context.new_page()
         self.asked, self.complaints = [], []
         self.page.on("request", lambda request: self.asked.append(request.url))
@@ -44,6 +41,10 @@ class Opened:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
         self.page.goto(file.as_uri())
+
+    def unfold(self):
+        for details in self.page.locator("details").all():
+            details.evaluate("e => e.open = true")
 
     def count(self, selector):
         return self.page.locator(selector).count()
@@ -104,42 +105,35 @@ def test_arrow_keys_go_from_individual_to_individual(opened):
     assert opened.count(".cloud .on") == 0
 
 
-def test_views_can_be_hidden_by_mouse_and_by_key(opened):
-    box = opened.page.locator('input[name="view"][value="1"]')
+def test_views_colors_and_layouts_change_by_mouse_and_by_key(opened):
+    page, mark = opened.page, '[data-i="0"]'
+    box = page.locator('input[name="view"][value="1"]')
     box.click()
-    assert not opened.page.locator(".points.of-1").is_visible()
-    opened.page.locator(".cloud").focus()
-    opened.page.keyboard.press("ArrowRight")
+    assert not page.locator(".points.of-1").is_visible()
+    page.locator(".cloud").focus()
+    page.keyboard.press("ArrowRight")
     assert opened.count(".cloud .on") == 3
     box.focus()
-    opened.page.keyboard.press("Space")
-    assert opened.page.locator(".points.of-1").is_visible()
+    page.keyboard.press("Space")
+    assert page.locator(".points.of-1").is_visible()
 
-
-def test_colors_change_by_mouse_and_by_key(opened):
-    mark = '[data-i="0"]'
     by_view = opened.color(mark, "fill")
-    assert not opened.page.locator(".legend").is_visible()
-    opened.page.locator('input[value="class"]').click()
+    assert not page.locator(".legend").is_visible()
+    page.locator('input[value="class"]').click()
     by_class = opened.color(mark, "fill")
     assert by_class != by_view
     assert opened.color(".legend i") == by_class  # its class is the first
-    assert opened.page.locator(".legend").is_visible()
-    opened.page.keyboard.press("ArrowLeft")
+    assert page.locator(".legend").is_visible()
+    page.keyboard.press("ArrowLeft")
     assert opened.color(mark, "fill") == by_view
 
-
-def test_layouts_move_the_points(opened):
-    point = opened.page.locator('[data-i="3"]')
-    before = point.get_attribute("cx")
-    opened.page.locator('input[name="layout"][value="1"]').click()
-    assert point.get_attribute("cx") != before
-    assert (
-        "distances and directions have no meaning"
-        in opened.page.locator(".axes:visible").text_content()
-    )
-    opened.page.keyboard.press("ArrowLeft")
-    assert point.get_attribute("cx") == before
+    before = page.locator(mark).get_attribute("cx")
+    page.locator('input[name="layout"][value="1"]').click()
+    assert page.locator(mark).get_attribute("cx") != before
+    words = page.locator(".axes:visible").text_content()
+    assert "distances and directions have no meaning" in words
+    page.keyboard.press("ArrowLeft")
+    assert page.locator(mark).get_attribute("cx") == before
 
 
 def test_the_theme_changes_by_mouse_and_by_key_and_follows_the_system(browser, file, opened):
@@ -166,15 +160,12 @@ def test_the_command_is_copied_or_selected(opened):
     "name", ("view", "a very long name of a view without an end " * 5, "x" * 300)
 )
 def test_a_phone_does_not_scroll_sideways(browser, make_one, tmp_path, name):
-    record = make_one(
-        views=[f"{name}{s}" for s in range(12)], classes=[f"{name}{k}" for k in range(40)]
-    )
+    record = make_one([f"{name}{s}" for s in range(12)], [f"{name}{k}" for k in range(40)])
     record = replace(record, metadata={"command": "hotview fit " + "a" * 500})
     file = write_report(record, tmp_path / "report.html")
     assert file.stat().st_size < 2e6
     phone = Opened(browser, file, width=390, has_touch=True)
-    for details in phone.page.locator("details").all():
-        details.evaluate("e => e.open = true")
+    phone.unfold()
     assert phone.page.evaluate("document.documentElement.scrollWidth") <= 390
     assert phone.complaints == []
     phone.context.close()
@@ -183,10 +174,9 @@ def test_a_phone_does_not_scroll_sideways(browser, make_one, tmp_path, name):
 def test_tables_stay_whole_on_a_phone(browser, file, make_one, tmp_path):
     record = make_one(classes=[f"class number {k}" for k in range(40)])
     phone = Opened(browser, write_report(record, tmp_path / "report.html"), width=390)
-    for details in phone.page.locator("details").all():
-        details.evaluate("e => e.open = true")
+    phone.unfold()
+    cut = "es => es.filter(e => e.scrollWidth > e.clientWidth).map(e => e.ariaLabel)"
     for section in ("similarity", "metrics", "views", "importance"):
-        cut = "es => es.filter(e => e.scrollWidth > e.clientWidth).map(e => e.ariaLabel)"
         assert phone.page.locator(f"#{section} .scroll").evaluate_all(cut) == []
     phone.page.goto(file.as_uri())
     cells = phone.page.locator("#errors figure > .scroll tbody th").all()
@@ -224,8 +214,8 @@ def test_it_reads_without_its_script_and_on_paper(browser, file):
     found.context.close()
     found = Opened(browser, file)
     found.page.emulate_media(media="print", color_scheme="dark")
-    assert not found.page.locator("nav").is_visible()
-    assert not found.page.locator(".controls").is_visible()
+    for hidden in ("nav", ".controls"):
+        assert not found.page.locator(hidden).is_visible()
     assert found.color("body") == "rgb(255, 255, 255)"
     assert found.page.pdf().startswith(b"%PDF")
     assert found.complaints == []

@@ -73,17 +73,12 @@ def test_cells_are_as_dark_as_their_value():
     assert 'class="cell' in heat_map(matrix, **{**HOW, "text": lambda x: ".00"})
 
 
-@pytest.mark.parametrize("n", (2, 12, 40))
-def test_small_cells_have_tooltips_only(n):
-    names = [f"class {k}" for k in range(n)]
-    text = draw_matrix(np.ones((n, n)), names, names)
-    assert text.count('class="heat"') == text.count("<title>class 0, ") * n
-    assert ('class="cell light"' in text) == (n < 12)
-
-
-def test_slanted_names_end_inside_the_drawing():
-    names = [f"a long name {k}" for k in range(12)]
-    text = draw_matrix(np.ones((12, 12)), names, names)
+def test_small_cells_have_tooltips_only_and_slanted_names_end_inside_the_drawing():
+    for n in (2, 12):
+        names = [f"a long name {k}" for k in range(n)]
+        text = draw_matrix(np.ones((n, n)), names, names)
+        assert text.count('class="heat"') == text.count("<title>a long name 0, ") * n
+        assert ('class="cell light"' in text) == (n < 12)
     starts = [float(x) for x in re.findall(r"rotate\(-40 ([\d.]+) ", text)]
     assert len(starts) == 12
     assert max(starts) + 14 * 6.2 * math.cos(math.radians(40)) <= 380
@@ -93,14 +88,11 @@ def line(text):
     return re.search(r'<path d="([^"]*)" class="line"', text)[1]
 
 
-def test_a_curve_goes_through_all_epochs():
+def test_a_curve_goes_through_all_epochs_and_gaps_interrupt_it():
     text = curve_chart(Curve("loss", [3.0, 2.0, 1.0], [0.1] * 3), [1, 2, 3])
     assert len(re.findall("[ML]", line(text))) == 3
     assert 'class="band"' in text
     assert "from 3 to 1" in text
-
-
-def test_gaps_interrupt_a_curve():
     text = curve_chart(Curve("loss", [3.0, math.nan, 1.0, 2.0], [math.nan] * 4), [1, 2, 3, 4])
     assert re.sub(r"[\d. ]", "", line(text)) == "MML"
     assert 'class="band"' not in text
@@ -118,9 +110,8 @@ def test_curves_that_are_constant_or_were_never_finite():
 
 def test_bins_are_at_their_confidence_and_accuracy():
     bins = [Bin(0.0, Proportion(0.0, 0.0, 0.5, 2)), Bin(1.0, Proportion(1.0, 0.5, 1.0, 8))]
-    places = re.findall(
-        r'<circle cx="([\d.]+)" cy="([\d.]+)" r="([\d.]+)"', calibration_chart(bins)
-    )
+    circle = r'<circle cx="([\d.]+)" cy="([\d.]+)" r="([\d.]+)"'
+    places = re.findall(circle, calibration_chart(bins))
     (x0, y0, r0), (x1, y1, r1) = [tuple(map(float, p)) for p in places]
     assert (x0, y0, x1, y1) == (46, 290, 370, 26)
     assert r0 < r1
@@ -169,57 +160,41 @@ def script_data(text):
     return json.loads(script[1])
 
 
-def test_the_script_gets_every_point(record):
+def test_the_script_gets_every_point_of_the_same_shape_inside_the_drawing(record):
     text = embedding_chart(record)
-    data = script_data(text)
-    n = len(record.embedding.views)
+    data, n = script_data(text), len(record.embedding.views)
     assert text.count(" data-i=") == n
     assert data["view"] == record.embedding.views
     assert data["ids"] == record.embedding.ids
-    assert np.shape(data["layouts"]) == (2, n, 2)
-
-
-def test_points_keep_their_shape_and_are_inside_the_drawing(record):
-    data = script_data(embedding_chart(record))
     for layout, drawn in zip(record.embedding.layouts, data["layouts"], strict=True):
         before, after = np.array(layout.points), np.array(drawn) * [1, -1]
         unit = np.ptp(after, axis=0) / np.ptp(before, axis=0)
         assert unit[0] == pytest.approx(unit[1], rel=1e-2)
         assert np.all((np.array(drawn) >= 0) & (np.array(drawn) <= [720, 500]))
+    coinciding = [Layout("PCA", ["a", "b"], [[0.0, 0.0]] * n)]  # in the middle
+    one = replace(record, embedding=replace(record.embedding, layouts=coinciding))
+    found = script_data(embedding_chart(one))["layouts"]
+    assert np.unique(found).tolist() == [250.0, 360.0]
 
 
 def test_names_cannot_leave_the_data_of_the_script(record):
     evil = "</script><script>alert(1)</script>&<!--"
     embedding = replace(record.embedding, ids=[evil] * len(record.embedding.ids))
-    text = embedding_chart(
-        replace(record, embedding=embedding, views=[evil] * 4, classes=[evil] * 3)
-    )
+    names = {"views": [evil] * 4, "classes": [evil] * 3}
+    text = embedding_chart(replace(record, embedding=embedding, **names))
     assert text.count("<script") == 1
-    assert script_data(text)["ids"][0] == evil
-    assert script_data(text)["views"][0] == evil
+    assert script_data(text)["ids"][0] == script_data(text)["views"][0] == evil
 
 
-def test_only_available_options_are_offered(record):
-    n = len(record.embedding.views)
-    bare = replace(
-        record.embedding, truth=[-1] * n, predicted=[-1] * n, layouts=record.embedding.layouts[:1]
-    )
+def test_only_available_options_are_offered_and_long_legends_are_cut(record, make_one):
+    unknown, first = [-1] * len(record.embedding.views), record.embedding.layouts[:1]
+    bare = replace(record.embedding, truth=unknown, predicted=unknown, layouts=first)
     text = embedding_chart(replace(record, embedding=bare, classes=[]))
-    assert 'value="class"' not in text
-    assert 'name="layout"' not in text
-    assert 'legend" aria' not in text
+    for absent in ('value="class"', 'name="layout"', 'legend" aria'):
+        assert absent not in text
     assert text.count('type="checkbox"') == 4
-
-
-def test_long_legends_are_cut(make_one):
     record = make_one(classes=[f"class {k}" for k in range(60)], n=130)
     assert "<li>and 20 more</li>" in embedding_chart(record)
-
-
-def test_points_that_coincide_are_in_the_middle(record):
-    layout = Layout("PCA", ["a", "b"], [[0.0, 0.0]] * len(record.embedding.views))
-    text = embedding_chart(replace(record, embedding=replace(record.embedding, layouts=[layout])))
-    assert np.unique(script_data(text)["layouts"]).tolist() == [250.0, 360.0]
 
 
 def test_each_view_has_its_own_mark():

@@ -1,11 +1,10 @@
-import math
 import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from hotview.evaluation.metrics import Estimate
+from hotview.evaluation.metrics import Difference
 from hotview.evaluation.record.schema import MAJORITY, BaselineScore, Setting
 from hotview.report.page.sections import (
     error_section,
@@ -57,36 +56,28 @@ def test_every_pair_is_in_the_table_and_15_are_drawn(make_one, n, n_figures):
     assert ("Similarity of all views" in text) == (n >= 12)
 
 
-def test_the_numbers_of_a_pair(record):
+def test_the_numbers_of_a_pair_and_dashes_without_enough_linked_rows(record):
     rows = table_rows(similarity_section(record))
     assert rows[0] == ["pix – fac", "0.88", "0.68 to 0.93", "0.001", "0.83", "60"]
     bare = replace(record, similarity=replace(record.similarity, within=None))
     text = similarity_section(bare)
     assert table_rows(text)[0] == ["pix – fac", "0.88", "0.68 to 0.93", "0.001", "60"]
     assert "within classes" not in text
-
-
-def test_pairs_without_enough_linked_rows_have_dashes(record):
     X = np.full((4, 4), np.nan)
     X[0, 1] = 0.5
     parts = dict.fromkeys(("value", "low", "high", "p_value", "within"), X.tolist())
     found = replace(record.similarity, **parts, n_rows=[[7] * 4] * 4, groups=None)
     text = similarity_section(replace(record, similarity=found))
     assert table_rows(text)[1][1:] == ["–", "–", "–", "–", "7"]
-    assert text.count("<circle") == 1
-    assert text.count("<figure>") == 1  # nothing is significant
+    assert text.count("<circle") == text.count("<figure>") == 1  # nothing is significant
     assert "nan" not in text
 
 
 def test_every_view_with_its_group_and_its_most_similar_view(record):
     groups = replace(record.similarity, groups=[0, 1, 0, 2])
-    text = similarity_section(replace(record, similarity=groups))
-    assert table_rows(text, 2) == [
-        ["pix", "1", "fac", "0.88"],
-        ["fac", "1", "pix", "0.88"],
-        ["mor", "–", "zer", "0.88"],
-        ["zer", "–", "mor", "0.88"],
-    ]
+    rows = table_rows(similarity_section(replace(record, similarity=groups)), 2)
+    found = [" ".join(row) for row in rows]
+    assert found == ["pix 1 fac 0.88", "fac 1 pix 0.88", "mor – zer 0.88", "zer – mor 0.88"]
 
 
 def test_without_linked_rows_shapes_are_compared(record, make_one):
@@ -103,26 +94,12 @@ def test_without_linked_rows_shapes_are_compared(record, make_one):
     assert "<figure>" not in similarity_section(two)
 
 
-def test_rows_of_the_plan_sum_to_one(record):
+def test_rows_of_the_plan_sum_to_one_and_nothing_is_concluded_from_it_alone(record, make_one):
     text = plan_section(record)
     for view, row in zip(record.views, record.plan.W, strict=True):
         cells = "".join(f'<td class="number">{4 * w:.3f} ± {4 * w / 10:.3f}</td>' for w in row)
         assert f'<th scope="row">{view}</th>{cells}' in text
     np.testing.assert_allclose(np.sum(record.plan.W, axis=1) * 4, 1)
-
-
-def test_pairwise_plans_leave_the_diagonal_blank(record):
-    W = (np.ones((4, 4)) - np.eye(4)) / 12
-    plan = replace(record.plan, W=W.tolist(), C=W.tolist(), std=None, pairwise=True,
-                   columns=record.views)  # fmt: skip
-    text = plan_section(replace(record, plan=plan))
-    assert text.count('class="heat"') == 12
-    assert "equation (10)" in text
-    assert "transported to each view" in text
-
-
-def test_nothing_is_concluded_from_the_plan_alone(record, make_one):
-    text = plan_section(record)
     assert "equation (11) of the paper" in text
     assert "It depends on the seed: nothing about the views should be concluded" in text
     assert "group" not in text
@@ -133,6 +110,15 @@ def test_nothing_is_concluded_from_the_plan_alone(record, make_one):
     assert "did not converge" in plan_section(failed)
 
 
+def test_pairwise_plans_leave_the_diagonal_blank(record):
+    W = ((np.ones((4, 4)) - np.eye(4)) / 12).tolist()
+    plan = replace(record.plan, W=W, C=W, std=None, pairwise=True, columns=record.views)
+    text = plan_section(replace(record, plan=plan))
+    assert text.count('class="heat"') == 12
+    assert "equation (10)" in text
+    assert "transported to each view" in text
+
+
 def test_accuracies_by_view_and_by_number_of_views(record):
     text = view_section(record, record.scores)
     assert text.count("<figure>") == 3
@@ -140,27 +126,23 @@ def test_accuracies_by_view_and_by_number_of_views(record):
     assert "the last point may differ from the accuracy of all rows" in text
     assert "2 of 5" in text
     assert "Not all subsets were scored" in text
-
-
-def test_a_view_without_rows_is_left_out(record):
     bare = [replace(v, without=None, drop=None, alone=None) for v in record.scores.views]
-    scores = replace(record.scores, views=bare, subsets=[])
+    scores = replace(record.scores, views=bare, subsets=[])  # views without rows are left out
     assert view_section(replace(record, scores=scores), scores).count("<figure>") == 1
 
 
-def test_metrics_errors_and_calibration(record):
+def test_metrics_errors_and_calibration(record, make_one):
     text = error_section(record, record.scores)
     assert "6 of 36 rows are misclassified." in text
     assert "Expected calibration error: 5.0 points" in text
     assert "mostly too high" in text
-    text = metric_section(record.scores)
-    assert text.index("majority class, always a") < text.index(">accuracy<")
-    assert "96.8" in text
-    assert "Intervals of shares of rows are Wilson" in text
-    assert "mean probability" in text
-
-
-def test_many_classes_have_a_table_of_errors(make_one):
+    metrics = record.scores.metrics  # a class that was not in training has a row
+    other = {"classes": [*metrics.classes, "any other class"]}
+    metrics = replace(metrics, confusion=[*metrics.confusion, [1, 0, 0]], **other)
+    scores = replace(record.scores, metrics=metrics)
+    text = error_section(replace(record, scores=scores), scores)
+    assert "7 of 37 rows are misclassified." in text
+    assert "any other class" in text
     record = make_one(classes=[f"class {k}" for k in range(50)])
     text = error_section(record, record.scores)
     assert "A matrix of 50 classes is too large to draw" in text
@@ -168,22 +150,11 @@ def test_many_classes_have_a_table_of_errors(make_one):
     assert text.count('<tr><th scope="row">class 0</th><td>class ') == 30
 
 
-def test_classes_that_were_not_in_training_have_a_row(record):
-    metrics = record.scores.metrics
-    metrics = replace(metrics, classes=[*metrics.classes, "any other class"],
-                      confusion=[*metrics.confusion, [1, 0, 0]])  # fmt: skip
-    scores = replace(record.scores, metrics=metrics)
-    text = error_section(replace(record, scores=scores), scores)
-    assert "7 of 37 rows are misclassified." in text
-    assert "any other class" in text
-
-
-def test_missing_numbers_leave_no_trace(record):
-    unknown = Estimate(math.nan, math.nan, math.nan)
-    metrics = replace(record.scores.metrics, calibration_error=unknown, log_loss=None)
-    scores = replace(record.scores, metrics=metrics)
-    assert "nan" not in error_section(record, scores)
-    assert "nan" not in metric_section(scores)
+def test_the_majority_class_comes_before_the_accuracy(record):
+    text = metric_section(record.scores)
+    assert text.index("majority class, always a") < text.index(">accuracy<")
+    for words in ("96.8", "Intervals of shares of rows are Wilson", "mean probability"):
+        assert words in text
 
 
 def comparison(record, baselines):
@@ -206,6 +177,10 @@ def test_baselines_that_were_not_fitted_and_the_majority_class_are_not_drawn(rec
     text = comparison(record, [BaselineScore("x", None, None, "no rows")])
     assert "<svg" not in text
     assert "not compared: no rows" in text
+    worse = replace(record.baselines[0], difference=Difference(0.0, 0.1, -0.2, -0.01, 9))
+    even = replace(worse, difference=Difference(0.0, 0.1, -0.1, 0.1, 9))
+    text = comparison(record, [worse, even])
+    assert text.index("the model is worse") < text.index("no significant difference")
     words = "Simple methods were not fitted: that needs the training rows."
     assert words in error_section(replace(record, baselines=None), record.scores)
     assert words not in error_section(record, record.scores)
@@ -228,32 +203,22 @@ def test_curves_and_ranks(record, make_one):
     text = learning_section(replace(one, learning=replace(one.learning, n_epochs=900)))
     assert "One network." in text
     assert "3 of 900 epochs are drawn." in text
-    text = learning_section(replace(record, learning=None, ranks=[]))
-    assert "No learning curves were recorded." in text
+    empty = replace(record, learning=None, ranks=[])
+    assert "No learning curves were recorded." in learning_section(empty)
 
 
 def test_where_the_model_comes_from(record):
     text = provenance_section(record)
-    for part in (
-        "<li>few rows</li>",
-        "<code>hotview fit a.csv</code>",
-        'class="copy"',
-        "differ from the defaults: 1 of 2.",
-        "<td>(64,)</td><td>(128,)</td>",
-        '<th scope="row">version of hotview</th><td>1.0</td>',
-    ):
+    for part in ("<li>few rows</li>", "<code>hotview fit a.csv</code>", 'class="copy"',
+                 "differ from the defaults: 1 of 2.", "<td>(64,)</td><td>(128,)</td>",
+                 '<th scope="row">version of hotview</th><td>1.0</td>'):  # fmt: skip
         assert part in text
     assert "There were none." in provenance_section(replace(record, fit_warnings=[]))
     files = {"pix": {"path": "a.csv", "sha256": "ab12"}, "mor": "b.csv"}
     bare = {"metadata": {"files": files}, "trained_on": {}, "fit_warnings": None}
     text = provenance_section(replace(record, **bare, settings=[Setting("a", "1", "1", False)]))
-    for part in (
-        "Warnings were not recorded.",
-        "The command that trained this model was not recorded.",
-        "defaults: 0 of 1.",
-        "a.csv, sha256 ab12",
-        "b.csv",
-    ):
+    for part in ("Warnings were not recorded.", "defaults: 0 of 1.", "a.csv, sha256 ab12", "b.csv",
+                 "The command that trained this model was not recorded."):  # fmt: skip
         assert part in text
     assert "copy" not in text
 

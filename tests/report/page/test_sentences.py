@@ -27,9 +27,7 @@ def test_an_encoder_and_a_model_without_provenance(record):
     old = replace(record, kind="MultiViewEncoder", trained_on={})
     assert plain(s.describe_training(old)).endswith("The number of training rows is not recorded.")
     trained_on = {"unaligned": {"a": 10, "b": 30}, "seconds": 1.0, "device": "cuda"}
-    text = plain(
-        s.describe_training(replace(record, kind="MultiViewEncoder", trained_on=trained_on))
-    )
+    text = plain(s.describe_training(replace(old, trained_on=trained_on)))
     assert "10 to 30 unlinked rows in each view" in text
     assert "without labels" in text
 
@@ -38,41 +36,40 @@ def test_accuracy_and_its_interval(record):
     text = plain(s.describe_accuracy(record))
     assert "Of 50 rows with a known class, it predicts 80.0 % correctly" in text
     assert "95 % interval 70.0 to 90.0 %" in text
-    assert "biased" not in text
     assert "Always predicting the most frequent class, a, gets 96.8 %." in text
-    seen = plain(s.describe_accuracy(replace(record, seen=True)))
-    assert "Of 50 training rows" in seen
-    assert "these metrics are optimistically biased" in seen
+    assert "Of 50 training rows" in plain(s.describe_accuracy(replace(record, seen=True)))
     assert s.describe_accuracy(replace(record, scores=None)) == ""
 
 
 @pytest.mark.parametrize(
     ("p", "n", "words"),
     (
-        (0.05, 19, "Some views are closer than others: of 19 copies of the tables with shuffled "
-         "columns, none shows this as clearly (p = 0.05)."),
-        (0.1, 19, "than others may be chance: of 19 copies of the tables with "
-         "shuffled columns, 1 shows this"),
+        (0.05, 19, "Some views are closer than others: of 19 copies.*, none shows.*p = 0.05"),
+        (0.1, 19, "than others may be chance: of 19 copies .*, 1 shows this"),
         (0.4, 9, "of 9 copies of the tables with shuffled columns, 3 show this as clearly"),
     ),
-)  # fmt: skip
+)
 def test_similar_shapes(record, p, n, words):
     null = replace(record.plan.null, p_value=p, noise=[0.9] * n)
     text = plain(s.describe_shapes(replace(record, plan=replace(record.plan, null=null))))
     assert text.startswith("Cost of transport between the principal components of two views")
     assert "Shapes are compared, not individuals." in text
-    assert words in text
+    assert re.search(words, text)
 
 
 def test_shapes_of_three_views_have_no_p_value(make_one, record):
-    assert "p =" in plain(s.describe_shapes(record))
-    assert "p =" not in plain(s.describe_shapes(make_one(views=("a", "b", "c"))))
-    assert "p =" not in plain(s.describe_shapes(replace(record, plan=None)))
+    for shown in (make_one(views=("a", "b", "c")), replace(record, plan=None)):
+        assert "p =" not in plain(s.describe_shapes(shown))
 
 
-def test_lines_do_not_end_inside_numbers():
+def test_numbers_and_names_as_text(make_one):
     space = "\N{NO-BREAK SPACE}"
     assert s.unbroken("95 % (p = 0.1)") == f"95{space}% (p{space}={space}0.1)"
+    assert (s.count(1, "class", "classes"), s.count(1200, "row")) == ("1 class", "1,200 rows")
+    assert s.percent(float("nan")) == "–"
+    assert plain(s.emphasize(["<a>"])) == "&lt;a&gt;"
+    record = make_one(views=["<b>", "&", "c", "d"])
+    assert "<em>&lt;b&gt;</em>, <em>&amp;</em>" in s.describe_training(record)
 
 
 @pytest.mark.parametrize(
@@ -87,16 +84,6 @@ def test_lines_do_not_end_inside_numbers():
 )
 def test_the_effect_of_hiding_a_view(value, error, words):
     assert s.describe_drop(Difference(value, error, 0.0, 0.0, 9)) == words
-
-
-def test_baselines():
-    def text(low, high):
-        return s.describe_baseline(BaselineScore("x", None, Difference(0.0, 0.1, low, high, 9)))
-
-    assert text(0.01, 0.2) == "the model is better"
-    assert text(-0.2, -0.01) == "the model is worse"
-    assert text(-0.1, 0.1) == "no significant difference"
-    assert s.describe_baseline(BaselineScore("x", None, None, "gaps")) == "not compared: gaps"
 
 
 def compared(name, accuracy, value, low, high):
@@ -129,15 +116,3 @@ def test_a_model_that_is_not_better_than_the_majority_class(value, low, result):
         f"In accuracy, the model is {result} than always predicting the most frequent class: "
         f"{60 + 100 * value:.1f} % against 60.0 % (difference "
     )
-
-
-def test_numbers_as_text():
-    assert s.count(1, "class", "classes") == "1 class"
-    assert s.count(1200, "row") == "1,200 rows"
-    assert s.percent(float("nan")) == "–"
-    assert plain(s.emphasize(["<a>"])) == "&lt;a&gt;"
-
-
-def test_names_in_sentences_are_escaped(make_one):
-    record = make_one(views=["<b>", "&", "c", "d"])
-    assert "<em>&lt;b&gt;</em>, <em>&amp;</em>" in s.describe_training(record)
