@@ -4,19 +4,14 @@ from hotview.report.figures import new_figure
 from paper.cells import Cell
 from paper.markdown import number
 from paper.report.curves import plot_curve
-from paper.report.plan_figures import draw_plans, plans_part
+from paper.report.plan_figures import draw_plans
 from paper.report.results import Entry
 from paper.report.sweeps import sweeps_part
 
 
-def drawn(**how):
-    _, (ax,) = new_figure()
-    plot_curve(["1", "2", "3"], [[1.0, 3.0], [4.0, np.nan], [6.0, 6.0]], ax=ax, **how)
-    return ax
-
-
 def test_means_and_spreads_are_numpys():
-    ax = drawn(label="ours")
+    _, (ax,) = new_figure()
+    plot_curve(["1", "2", "3"], [[1.0, 3.0], [4.0, np.nan], [6.0, 6.0]], ax=ax, label="ours")
     (line, _, (bars,)) = ax.containers[0]
     np.testing.assert_array_equal(line.get_ydata(), [2, 4, 6])
     ends = [segment[:, 1] for segment in bars.get_segments()]
@@ -49,16 +44,6 @@ def test_mean_and_spread_of_pairwise_plans_are_numpys():
     mean, std = shares.mean(0)[0, 1], shares.std(0, ddof=1)[0, 1]
     assert texts[0] == f"{mean:.2f}\n±{std:.2f}"
     assert len(texts) == 30  # no view goes to itself
-
-
-def test_figure_2_shows_both_settings_in_one_and_figure_5_in_two(results):
-    two, five = (plans_part(results, name) for name in ("figure2", "figure5"))
-    assert sorted(two.pictures) == ["figure2-caltech7.svg", "figure2-handwritten.svg"]
-    assert "figure5-msrc-robust.svg" in five.pictures
-    assert len(five.pictures) == 8
-    for part in (two, five):
-        for name in part.pictures:
-            assert f"{{pictures}}/{name}" in part.text
 
 
 def test_numbers_are_numpys(results, scores):

@@ -4,26 +4,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from paper.cells import Cell
 from paper.markdown import number, signed
 from paper.models import MODELS
 from paper.published import PUBLISHED
 from paper.report.accuracy import accuracy_part, accuracy_table
 from paper.report.averaged import averaged_part
 from paper.report.parts import written_difference
-from paper.report.results import Entry, Outcome, Results
 from paper.report.synthetic import share_in_group, synthetic_part
 from paper.report.view_removal import rank_correlation, removal_part, removal_table
 from paper.statistics import Difference
-
-
-def test_a_control_is_found_whatever_its_task():
-    control = Cell("msrc", "unsupervised", "logistic regression", "-")
-    outcome = Outcome("table3", "", 1, {}, {control.essence: Entry(control, {"test": (1.0,)})})
-    assert outcome.find(Cell("msrc", "semi-supervised", "logistic regression", "-"))
-    results = Results({"table3": outcome})
-    assert results.find("table3", control)
-    assert results.find("table2", control) is None
 
 
 def test_differences_are_bold_where_zero_is_excluded():
