@@ -61,21 +61,13 @@ def test_a_choice_of_the_list_is_taken():
 
 @pytest.mark.parametrize(
     ("choice", "nearest"),
-    (
-        ("hot_pairwise", "hot-pairwise"),
-        ("SW-Reference", "sw-reference"),
-        ("DGCCA", "dgcca"),
-        ("lsca", "lscca"),
-        ("None", "none"),
-        (None, "none"),
-    ),
+    (("hot_pairwise", "hot-pairwise"), ("DGCCA", "dgcca"), ("lsca", "lscca"), (None, "none")),
 )
 def test_a_misspelt_choice_is_told_the_list_and_the_nearest(choice, nearest):
     with pytest.raises(ValueError, match="coupling to be one of") as error:
         check_choice("coupling", choice, iter(COUPLINGS))
     text = str(error.value)
-    assert all(repr(word) in text for word in COUPLINGS)
-    assert repr(choice) in text
+    assert all(repr(word) in text for word in (*COUPLINGS, choice))
     assert text.endswith(f"Did you mean {nearest!r}?")
 
 

@@ -30,30 +30,31 @@ def frame(*columns):
 
 
 def test_where_two_views_are_needed_one_table_is_told_at_once():
-    expected = (
-        r"dict or list of two or more tables.*single DataFrame\. .*scikit-learn has estimators"
-    )
+    expected = r"list of two or more tables.*single DataFrame\. .*scikit-learn has estimators"
     with pytest.raises(TypeError, match=expected) as error:
         check_tables(pd.DataFrame(X), at_least=2)
     assert "[X]" not in str(error.value)
-    for views in ([X], {"a": X}):
-        with pytest.raises(ValueError, match=r"at least 2 views, but got 1\. Add .*scikit-learn"):
+    for views, but in (([X], "got 1\\. Add .*scikit-learn"), ([], "the collection is empty")):
+        with pytest.raises(ValueError, match=f"at least 2 views, but {but}"):
             check_tables(views, at_least=2)
-    with pytest.raises(ValueError, match="at least 2 views, but the collection is empty"):
-        check_tables([], at_least=2)
     assert list(check_tables([X, X], at_least=2)) == ["view_0", "view_1"]
 
 
-@pytest.mark.parametrize("kind", (sparse.csr_array, sparse.csc_matrix, sparse.coo_array))
-def test_a_sparse_view_stays_sparse_until_rows_are_asked_for(kind):
+@pytest.mark.parametrize(
+    "kind", (np.asarray, sparse.csr_array, sparse.csc_matrix, sparse.coo_array)
+)
+def test_rows_are_those_asked_for_whatever_holds_them(kind):
+    X = np.arange(12.0).reshape(4, 3)
     table = check_tables({"a": kind(X)})["a"]
-    assert sparse.issparse(table.data)
-    assert table.data.format == "csr"
-    assert table.columns is None
-    for rows in (np.array([2, 0]), slice(0, 2)):
+    assert (table.n_rows, table.n_columns, table.columns) == (4, 3, None)
+    for rows in (slice(1, 3), slice(2, 9), np.array([3, 0, 0]), np.empty(0, dtype=np.int64)):
         part = table.rows(rows)
         assert type(part) is np.ndarray
         np.testing.assert_array_equal(part, X[rows])
+    table.rows(np.array([1]))[:] = 7
+    assert X.max() == 11
+    if kind is not np.asarray:  # a sparse view stays sparse until rows are asked for
+        assert table.data.format == "csr"
 
 
 @pytest.mark.parametrize("dtype", ("f4", "f8", "i4", "u1", "?"))
@@ -103,28 +104,6 @@ def test_views_of_different_length_are_only_refused_when_aligned():
 
 
 @pytest.mark.parametrize(
-    ("view", "error", "message"),
-    (
-        (sparse.csr_array(X + 1j), TypeError, "'a' to hold real numbers.*complex128"),
-        (sparse.csr_array((3, 0)), ValueError, r"'a' to have at least one column.*\(3, 0\)"),
-        (sparse.csr_array((0, 2)), ValueError, r"'a' to have at least one row.*\(0, 2\)"),
-        pytest.param(
-            sparse.coo_array(X[0]),
-            ValueError,
-            r"'a' to be 2-D.*\(2,\)",
-            marks=pytest.mark.skipif(sparse.coo_array(X[0]).ndim == 2, reason="scipy makes it 2-D"),
-        ),
-        (X[0], ValueError, r"'a' to be 2-D.*\(2,\)"),
-        (X.astype(object), TypeError, "'a' to hold real numbers.*object"),
-        (frame("age").assign(sex="f", city="A"), TypeError, "'a'.*not numeric: 'sex', 'city'"),
-    ),
-)
-def test_what_cannot_be_a_table_is_refused_by_name(view, error, message):
-    with pytest.raises(error, match=message):
-        check_tables({"good": X, "a": view})
-
-
-@pytest.mark.parametrize(
     "views",
     (
         {"imaging": X[:, :1], "clinical": X},
@@ -154,25 +133,17 @@ def test_absent_views_are_left_out_and_the_order_is_that_of_fit(views):
         ([X] * 4, ValueError, r"3 views, as at fit, but got 4"),
         ([], ValueError, r"at least one view, .* empty\. Pass \{'clinical': X, …\}"),
         ({}, ValueError, r"at least one of the views \['clinical'.*all are absent"),
-        ({"genetic": None}, ValueError, "all are absent"),
         ([None, None, None], ValueError, "all are absent"),
         (X, TypeError, r"single ndarray\. Pass one view of several .* \{'clinical': X\}"),
         (np.zeros((3, 3, 2)), TypeError, r"single ndarray\. Turn a stack of views into list\(X\)"),
-        (None, TypeError, "single NoneType"),
         ({"genetic": X[:, :1]}, ValueError, "'genetic' to have 2 columns, as at fit, .* has 1"),
-        ([None, None, X], ValueError, "'imaging' to have 1 columns, as at fit, but it has 2"),
         ({"imaging": sparse.csr_array(X)}, ValueError, "'imaging' to have 1 columns"),
-        ({"genetic": X[0]}, ValueError, "'genetic' to be 2-D"),
         (
             {"clinical": frame("age", "height")},
             ValueError,
-            r"'clinical' to be those of fit.*column 1 is 'height' instead of 'dose'. Rename",
+            "column 1 is 'height' instead .* Rename",
         ),
-        (
-            {"clinical": frame("dose", "age")},
-            ValueError,
-            r"column 0 is 'dose' instead of 'age'.*another order: pass X\[columns\]",
-        ),
+        ({"clinical": frame("dose", "age")}, ValueError, r"another order: pass X\[columns\]"),
     ),
 )
 def test_what_does_not_fit_the_views_of_fit_is_refused(views, error, message):
@@ -181,15 +152,18 @@ def test_what_does_not_fit_the_views_of_fit_is_refused(views, error, message):
 
 
 def frames(*indices):
-    return {
-        f"v{i}": pd.DataFrame(np.eye(3), index=index if index is None else list(index))
-        for i, index in enumerate(indices)
-    }
+    indices = [index if index is None else list(index) for index in indices]
+    return {f"v{i}": pd.DataFrame(np.eye(3), index=index) for i, index in enumerate(indices)}
 
 
 def test_row_labels_that_agree_or_say_nothing_are_aligned():
     for indices in (("abc", "abc"), (None, "abc"), (None, None), (None, [7, 8, 9])):
         assert len(check_tables(frames(*indices), aligned=True)) == 2
+    tables = check_tables(frames("abc"))
+    for y in (pd.Series([0, 1, 2]), [0, 1, 2]):
+        assert check_aligned_tables(tables, y) == 3
+    with pytest.raises(ValueError, match="row labels of view 'v0' and of y differ"):
+        check_aligned_tables(tables, pd.Series([0, 1, 2], index=["c", "b", "a"]))
 
 
 @pytest.mark.parametrize(
@@ -201,25 +175,6 @@ def test_row_labels_in_another_order_are_not_aligned(indices):
     message = r"row labels of view 'v0' and of view 'v1' differ.*X\.loc\[ids\].*reset_index"
     with pytest.raises(ValueError, match=message):
         check_tables(views, aligned=True)
-
-
-def test_labels_of_y_are_compared_too():
-    tables = check_tables(frames(["a", "b", "c"]))
-    assert check_aligned_tables(tables, pd.Series([0, 1, 2])) == 3
-    assert check_aligned_tables(tables, [0, 1, 2]) == 3
-    with pytest.raises(ValueError, match="row labels of view 'v0' and of y differ"):
-        check_aligned_tables(tables, pd.Series([0, 1, 2], index=["c", "b", "a"]))
-
-
-@pytest.mark.parametrize("kind", (np.asarray, sparse.csr_array))
-def test_rows_are_those_asked_for_whatever_holds_them(kind):
-    X = np.arange(12.0).reshape(4, 3)
-    table = ViewTable(kind(X))
-    assert (table.n_rows, table.n_columns) == (4, 3)
-    for rows in (slice(1, 3), slice(2, 9), np.array([3, 0, 0]), np.empty(0, dtype=np.int64)):
-        np.testing.assert_array_equal(table.rows(rows), X[rows])
-    table.rows(np.array([1]))[:] = 7
-    assert X.max() == 11
 
 
 @pytest.mark.parametrize("order", ("C", "F"))
@@ -271,50 +226,52 @@ def test_every_kind_of_table_becomes_the_same_array(view):
     np.testing.assert_array_equal(checked, X)
 
 
-@pytest.mark.parametrize(
-    ("views", "error", "message"),
-    (
-        (
-            X,
-            TypeError,
-            r"dict or list of tables, .* single ndarray\. .*name, as in \{'clinical': X",
-        ),
-        (pd.DataFrame(X), TypeError, "single DataFrame"),
-        (None, TypeError, "single NoneType"),
-        ((view for view in [X]), TypeError, "single generator"),
-        ([], ValueError, "at least one view"),
-        ({}, ValueError, "at least one view"),
-        ({1: X}, TypeError, r"one is 1 \(int\)"),
-        ({"": X}, TypeError, "non-empty string"),
-        (Repeating(), ValueError, r"\['age'\] occur more than once"),
-        ({"age": X[:, 0]}, ValueError, r"'age' to be 2-D.*\(3,\).*reshape\(-1, 1\)"),
-        ({"scan": X.reshape(1, 3, 2)}, ValueError, r"'scan' to be 2-D.*\(1, 3, 2\)"),
-        ({"age": X[:0]}, ValueError, r"'age' to have at least one row.*\(0, 2\)"),
-        ({"age": X[:, :0]}, ValueError, r"'age' to have at least one column.*\(3, 0\)"),
-        ({"age": X.astype(object)}, TypeError, "'age' to hold real numbers.*object"),
-        (
-            {"age": X + 1j},
-            TypeError,
-            "'age' to hold real numbers.*complex128.*imaginary part",
-        ),
-        ({"age": X.astype("M8[s]")}, TypeError, "'age' to hold real numbers.*datetime64"),
-        ({"age": None}, TypeError, "'age' to hold real numbers.*It is None: leave"),
-        ({"age": [[1, 2], [3]]}, ValueError, "'age' to be a rectangular array"),
-        (
-            {"age": np.ma.array(X, mask=X > 3)},
-            TypeError,
-            r"'age'.*masked.*filled\(np.nan\)",
-        ),
-        (
-            {"age": torch.zeros(3, 2, dtype=torch.bfloat16)},
-            ValueError,
-            r"'age'.*BFloat16.*\.float\(\)",
-        ),
-    ),
+REFUSED = (
+    (X, TypeError, r"dict or list of tables, .* single ndarray\. .*name, as in \{'clinical': X"),
+    (None, TypeError, "single NoneType"),
+    ((view for view in [X]), TypeError, "single generator"),
+    ([], ValueError, "at least one view"),
+    ({}, ValueError, "at least one view"),
+    ({1: X}, TypeError, r"one is 1 \(int\)"),
+    ({"": X}, TypeError, "non-empty string"),
+    (Repeating(), ValueError, r"\['age'\] occur more than once"),
 )
-def test_what_cannot_be_views_is_refused_by_name(views, error, message):
+REFUSED_TABLES = (
+    (X[:, 0], ValueError, r"to be 2-D.*\(3,\).*reshape\(-1, 1\)"),
+    (X.reshape(1, 3, 2), ValueError, r"to be 2-D.*\(1, 3, 2\)"),
+    (X[:0], ValueError, r"to have at least one row.*\(0, 2\)"),
+    (X[:, :0], ValueError, r"to have at least one column.*\(3, 0\)"),
+    (X.astype(object), TypeError, "to hold real numbers.*object"),
+    (X + 1j, TypeError, "to hold real numbers.*complex128.*imaginary part"),
+    (X.astype("M8[s]"), TypeError, "to hold real numbers.*datetime64"),
+    (None, TypeError, "to hold real numbers.*It is None: leave"),
+    ([[1, 2], [3]], ValueError, "to be a rectangular array"),
+    (np.ma.array(X, mask=X > 3), TypeError, r"masked.*filled\(np.nan\)"),
+    (torch.zeros(3, 2, dtype=torch.bfloat16), ValueError, r"BFloat16.*\.float\(\)"),
+    (frame("age").assign(sex="f", city="A"), TypeError, "not numeric: 'sex', 'city'"),
+    (sparse.csr_array(X + 1j), TypeError, "to hold real numbers.*complex128"),
+    (sparse.csr_array((3, 0)), ValueError, r"to have at least one column.*\(3, 0\)"),
+    (sparse.csr_array((0, 2)), ValueError, r"to have at least one row.*\(0, 2\)"),
+)
+
+
+@pytest.mark.parametrize(("views", "error", "message"), REFUSED)
+def test_what_cannot_be_views_is_refused(views, error, message):
     with pytest.raises(error, match=message):
         check_views(views)
+
+
+@pytest.mark.parametrize(("view", "error", "message"), REFUSED_TABLES)
+@pytest.mark.parametrize("check", (check_tables, check_views))
+def test_what_cannot_be_a_table_is_refused_by_name(check, view, error, message):
+    with pytest.raises(error, match=f"'age'.*{message}"):
+        check({"good": X, "age": view})
+
+
+@pytest.mark.skipif(sparse.coo_array(X[0]).ndim == 2, reason="scipy makes it 2-D")
+def test_a_sparse_row_is_refused():
+    with pytest.raises(ValueError, match=r"'a' to be 2-D.*\(2,\)"):
+        check_tables({"a": sparse.coo_array(X[0])})
 
 
 @pytest.mark.parametrize(
@@ -333,9 +290,10 @@ def test_frames_of_any_numbers_become_numbers(frame):
     np.testing.assert_array_equal(found, [[np.nan, 1], [2, 0]])
 
 
-@given(
-    hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2)), st.text("aé _0", min_size=1)
-)
+ARRAYS = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2))
+
+
+@given(ARRAYS, st.text("aé _0", min_size=1))
 def test_any_finite_or_holey_table_passes_under_any_name(view, name):
     before = view.copy()
     assert check_views({name: view}, aligned=True)[name] is view
