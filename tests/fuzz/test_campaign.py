@@ -87,18 +87,17 @@ def test_a_crash_is_a_problem_and_the_next_case_is_run(numbers, tmp_path):
     assert result.cases == N
 
 
+def test_too_much_memory_is_a_problem(tmp_path):
+    result = run(Draws({2: lambda: np.zeros(2**33, np.uint8)}), tmp_path)
+    assert {"MemoryError" in problem["problem"] for problem in result.problems} == {True}
+
+
 def test_a_hang_is_a_problem(numbers, tmp_path, monkeypatch):
     monkeypatch.setattr(campaign, "_MAX_SECONDS", 0.3)
     k = numbers[0] % 5
     result = run(Draws({k: lambda: time.sleep(60)}), tmp_path, n_workers=4)
     assert {"case": 0, "problem": "no end after 0.3 s"} in result.problems
     assert result.cases == N
-
-
-def test_too_much_memory_is_a_problem(tmp_path):
-    result = run(Draws({2: lambda: np.zeros(2**33, np.uint8)}), tmp_path)
-    assert result.problems
-    assert all("MemoryError" in problem["problem"] for problem in result.problems)
 
 
 def test_targets_share_the_time(tmp_path):

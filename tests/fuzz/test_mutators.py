@@ -19,11 +19,8 @@ def test_bytes_change_in_many_ways_and_the_original_stays():
     assert len(set(changed)) > 0.9 * N
     assert {len(x) < len(data) for x in changed} == {True, False}
     assert draws(mutate_bytes, data) == changed
-
-
-@pytest.mark.parametrize("data", (b"", b"x"))
-def test_hardly_any_bytes_can_be_changed_as_well(data):
-    assert len(set(draws(mutate_bytes, data))) > 10
+    for data in (b"", b"x"):
+        assert len(set(draws(mutate_bytes, data))) > 10
 
 
 def test_json_changes_in_one_part_at_any_depth():
@@ -37,12 +34,8 @@ def test_json_changes_in_one_part_at_any_depth():
 
 
 def valid(x):
-    return (
-        isinstance(x, dict)
-        and x.keys() == {"a", "c"}
-        and isinstance(x["a"], list)
-        and len(x["a"]) == 2
-    )
+    both = isinstance(x, dict) and x.keys() == {"a", "c"}
+    return both and isinstance(x["a"], list) and len(x["a"]) == 2
 
 
 @pytest.mark.parametrize("X", (np.ones((3, 2)), np.arange(4), np.array(2.0, np.float32)))
