@@ -14,7 +14,7 @@ from hotview.model_selection.problem import read_problem
 CLASSES = np.array(["ant", "bee"])
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_views():
     def make_views(n=60, seed=0, noise=1.0):
         rng = np.random.default_rng(seed)
@@ -28,7 +28,7 @@ def make_views():
     return make_views
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def small():
     def small(**parameters):
         settings = {"hidden": (8,), "encoder_dim": 4, "n_components": 4}

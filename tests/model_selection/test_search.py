@@ -1,10 +1,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from optuna.distributions import IntDistribution
+from optuna.distributions import CategoricalDistribution, IntDistribution
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning, NotFittedError
-from sklearn.metrics import balanced_accuracy_score, make_scorer
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, make_scorer
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from hotview import MultiViewClassifier, MultiViewEncoder
@@ -26,9 +26,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed
 
 
 @BOTH
-def test_the_best_is_fitted_to_all_rows(search, make_views):
+def test_the_best_is_fitted_to_all_rows(search, make_views, log_likelihood):
     views, y = make_views(noise=3.0)
-    search = search(cv=2, random_state=0)
+    search = search(cv=2, scoring=log_likelihood, random_state=0)
     assert clone(search).get_params()["cv"] == 2
     assert search.get_params()["estimator__n_components"] == PCALogisticRegression().n_components
     with pytest.raises(NotFittedError):
@@ -41,16 +41,9 @@ def test_the_best_is_fitted_to_all_rows(search, make_views):
     np.testing.assert_array_equal(search.predict_proba(views), plain.predict_proba(views))
     np.testing.assert_array_equal(search.predict(views), plain.predict(views))
     np.testing.assert_array_equal(search.classes_, np.unique(y))
-    assert search.score(views, y) == plain.score(views, y)
+    assert search.best_score_ < 0  # as it was told to score
+    assert search.score(views, y) == pytest.approx(log_likelihood(plain, views, y))
     assert not hasattr(search, "transform")
-
-
-@BOTH
-def test_the_search_scores_as_it_was_told(search, make_views, log_likelihood):
-    views, y = make_views(noise=3.0)
-    search = search(cv=2, scoring=log_likelihood, random_state=0).fit(views, y)
-    assert search.best_score_ < 0
-    assert search.score(views, y) == pytest.approx(log_likelihood(search, views, y))
 
 
 METRICS = ["neg_log_loss", "accuracy"]
@@ -71,18 +64,26 @@ def test_several_metrics_are_those_of_each(make_views, log_likelihood):
     assert found.test_balanced.shape == (3,)
 
 
+OPPOSITE = {"good": "accuracy", "bad": lambda model, Xs, y: -model.score(Xs, y)}
+
+
 @pytest.mark.parametrize(
-    ("name", "scoring"), ((METRICS[0], METRICS), (METRICS[1], {name: name for name in METRICS}))
+    ("name", "scoring"),
+    ((METRICS[0], METRICS), *((name, OPPOSITE) for name in OPPOSITE)),
 )
 def test_the_metric_of_refit_decides(name, scoring, make_views):
     views, y = make_views(noise=3.0)
     several = grid(cv=2, scoring=scoring, refit=name, random_state=0).fit(views, y)
-    alone = grid(cv=2, scoring=name, random_state=0).fit(views, y)
+    own = OPPOSITE.get(name, name)
+    alone = grid(cv=2, scoring=own, random_state=0).fit(views, y)
     assert several.best_params_ == alone.best_params_
     assert (several.best_score_, several.best_index_) == (alone.best_score_, alone.best_index_)
-    for metric in METRICS:
+    for metric in scoring:
         assert several.cv_results_[f"mean_test_{metric}"].shape == (3,)
     assert several.score(views, y) == alone.score(views, y)
+    if name == "bad":
+        assert alone.best_index_ != grid(cv=2, random_state=0).fit(views, y).best_index_
+        return
     rows = np.arange(0, len(y), 2)
     weights = np.isin(np.arange(len(y)), rows).astype(float)
     for search in (several, alone):
@@ -90,22 +91,19 @@ def test_the_metric_of_refit_decides(name, scoring, make_views):
         assert search.score(views, y, sample_weight=weights) == pytest.approx(some)
 
 
-def test_metrics_that_disagree_choose_different_parameters(make_views):
-    views, y = make_views(noise=3.0)
-    opposite = {"good": "accuracy", "bad": lambda model, Xs, y: -model.score(Xs, y)}
-    chosen = [grid(cv=2, scoring=opposite, refit=name, random_state=0).fit(views, y).best_index_
-              for name in opposite]  # fmt: skip
-    assert chosen[0] != chosen[1]
-
-
 def test_trials_maximize_the_metric_of_refit_and_record_all(make_views):
     views, y = make_views(noise=3.0)
-    search = optuna(cv=2, scoring=METRICS, refit="accuracy", random_state=0).fit(views, y)
+    how = {"cv": 3, "scoring": METRICS, "random_state": 0}
+    search = optuna(refit="accuracy", **how).fit(views, y)
     for trial in search.study_.trials:
         assert trial.value == trial.user_attrs["mean_test_accuracy"]
-        model = PCALogisticRegression(**trial.params)
-        found = cross_validate(model, views, y, cv=2, scoring="neg_log_loss", random_state=0)
-        assert trial.user_attrs["mean_test_neg_log_loss"] == pytest.approx(found.test_score.mean())
+        found = cross_validate(PCALogisticRegression(**trial.params), views, y, **how)
+        for name in METRICS:
+            mean = found[f"test_{name}"].mean()
+            assert trial.user_attrs[f"mean_test_{name}"] == pytest.approx(mean)
+    best = max(search.study_.trials, key=lambda trial: trial.value)
+    assert (search.best_params_, search.best_score_) == (best.params, best.value)
+    assert search.n_splits_ == 3
     assert search.score(views, y) == search.best_estimator_.score(views, y)
 
 
@@ -138,16 +136,17 @@ def test_without_a_refit_there_is_nothing_to_predict_with(search, make_views):
         assert "rank_test_accuracy" in several.cv_results_
 
 
-def test_scores_are_those_of_fitting_and_scoring_by_hand(make_views):
+@pytest.mark.parametrize("scoring", (None, make_scorer(balanced_accuracy_score)))
+def test_scores_are_those_of_fitting_and_scoring_by_hand(make_views, scoring):
     views, y = make_views(noise=3.0)
-    cv = StratifiedKFold(3)
-    found = cross_validate(ConcatenatedLogisticRegression(), views, y, cv=cv)
-    expected = [
-        ConcatenatedLogisticRegression()
-        .fit(take_rows(views, train), y[train])
-        .score(take_rows(views, test), y[test])
-        for train, test in cv.split(np.zeros(60), y)
-    ]
+    keep = np.flatnonzero((y == "ant") | (np.arange(60) % 3 == 0))
+    views, y, cv = take_rows(views, keep), y[keep], StratifiedKFold(3)
+    found = cross_validate(ConcatenatedLogisticRegression(), views, y, cv=cv, scoring=scoring)
+    expected = []
+    for train, test in cv.split(keep, y):
+        model = ConcatenatedLogisticRegression().fit(take_rows(views, train), y[train])
+        score = accuracy_score if scoring is None else balanced_accuracy_score
+        expected.append(score(y[test], model.predict(take_rows(views, test))))
     assert found.test_score.tolist() == expected
     assert len(set(expected)) > 1
     assert found.fit_time.shape == found.score_time.shape == (3,)
@@ -158,28 +157,22 @@ def test_rows_held_out_never_train_and_all_others_always_do(make_views):
     views, y = make_views()
     more, _ = make_views(seed=1)
     hidden = np.where(np.arange(60) < 20, None, y)
-    rows = np.arange(60.0)
-    views["b"][:, 0], more["b"][:, 0] = rows, 100 + rows
+    views["b"][:, 0] = np.arange(60)
     seen, tested = [], []
 
-    class Spy(MultiViewClassifier):
+    class Spy(PCALogisticRegression):
         def fit(self, Xs, y, *, unaligned=None):
             seen.append(Xs["b"][:, 0].tolist())
             assert unaligned["b"] is more["b"]
-            return super().fit(Xs, y, unaligned=unaligned)
+            known = np.flatnonzero(y != None)  # noqa: E711
+            return super().fit(take_rows(Xs, known), y[known].astype(str))
 
         def score(self, Xs, y):
             tested.append(Xs["b"][:, 0].tolist())
             return super().score(Xs, y)
 
-    cross_validate(
-        Spy(hidden=(8,), max_epochs=1, n_estimators=1, random_state=0, device="cpu"),
-        views,
-        hidden,
-        unaligned={"b": more["b"]},
-        cv=4,
-        random_state=0,
-    )
+    how = {"unaligned": {"b": more["b"]}, "cv": 4, "random_state": 0}
+    cross_validate(Spy(), views, hidden, **how)
     assert sorted(row for test in tested for row in test) == list(range(20, 60))
     for train, test in zip(seen, tested, strict=True):
         assert sorted(train + test) == list(range(60))
@@ -188,33 +181,13 @@ def test_rows_held_out_never_train_and_all_others_always_do(make_views):
 def test_unaligned_labels_alone(make_views, small):
     views, y = make_views()
     more, labels = make_views(seed=1)
-    found = cross_validate(
-        small(max_epochs=40),
-        views,
-        np.full(60, None),
-        unaligned=more,
-        unaligned_y={"b": labels},
-        cv=2,
-        random_state=0,
-        return_estimator=True,
-    )
+    how = {"cv": 2, "random_state": 0, "return_estimator": True}
+    how |= {"unaligned": more, "unaligned_y": {"b": labels}}
+    found = cross_validate(small(max_epochs=40), views, np.full(60, None), **how)
     assert found.test_score.min() > 0.8
     for model in found.estimator:
         assert isinstance(model, MultiViewClassifier)
         assert model.score(views, y) > 0.8
-
-
-def test_scikit_learns_scores(make_views):
-    views, y = make_views(noise=3.0)
-    keep = np.flatnonzero((y == "ant") | (np.arange(60) % 3 == 0))
-    views, y = take_rows(views, keep), y[keep]
-    cv, scorer = StratifiedKFold(2), make_scorer(balanced_accuracy_score)
-    found = cross_validate(ConcatenatedLogisticRegression(), views, y, cv=cv, scoring=scorer)
-    for score, (train, test) in zip(found.test_score, cv.split(keep, y), strict=True):
-        model = ConcatenatedLogisticRegression().fit(take_rows(views, train), y[train])
-        predicted = model.predict(take_rows(views, test))
-        assert score == balanced_accuracy_score(y[test], predicted)
-        assert score != model.score(take_rows(views, test), y[test])
 
 
 def test_lists_of_views_and_the_seed(make_views):
@@ -228,34 +201,39 @@ def test_lists_of_views_and_the_seed(make_views):
     assert not np.array_equal(first, other)
 
 
-GRID = {"n_components": [1, 3, 7]}
-
-
 def test_the_search_finds_the_best_of_the_grid(make_views):
     views, y = make_views(noise=3.0)
-    search = GridSearch(PCALogisticRegression(), GRID, cv=3, random_state=0).fit(views, y)
+    search, numbers = grid(cv=3, random_state=0).fit(views, y), [1, 3, 7]
     scores = [
         cross_validate(PCALogisticRegression(n), views, y, cv=3, random_state=0).test_score.mean()
-        for n in GRID["n_components"]
+        for n in numbers
     ]
     np.testing.assert_allclose(search.cv_results_["mean_test_score"], scores)
     assert search.best_score_ == pytest.approx(max(scores))
     assert search.best_index_ == int(np.argmax(scores))
-    assert search.best_params_ == {"n_components": GRID["n_components"][search.best_index_]}
-    assert search.cv_results_["param_n_components"].tolist() == GRID["n_components"]
+    assert search.best_params_ == {"n_components": numbers[search.best_index_]}
+    assert search.cv_results_["param_n_components"].tolist() == numbers
     assert search.n_splits_ == 3
 
 
-def test_a_combination_that_fails_comes_last(make_views, small):
+@pytest.mark.parametrize("kind", ("grid", "optuna"))
+def test_a_combination_that_fails_is_never_the_best(kind, make_views, small):
     views, y = make_views()
     more, _ = make_views(seed=1)
-    grid = {"coupling": ["lscca", "none"]}
-    search = GridSearch(small(max_epochs=2), grid, cv=2, random_state=0)
+    couplings, how = ["lscca", "none"], {"cv": 2, "random_state": 3}
+    search = GridSearch(small(max_epochs=2), {"coupling": couplings}, **how)
+    if kind == "optuna":
+        space = {"coupling": CategoricalDistribution(couplings)}
+        search = OptunaSearch(small(max_epochs=2), space, n_trials=3, **how)
     with pytest.warns() as record:
         search.fit(views, y, unaligned=more)
-    assert any(issubclass(w.category, FitFailedWarning) for w in record)
+    failed = [w for w in record if issubclass(w.category, FitFailedWarning)]
+    assert "lscca" in str(failed[0].message)
     assert search.best_params_ == {"coupling": "none"}
-    assert np.isnan(search.cv_results_["mean_test_score"]).tolist() == [True, False]
+    if kind == "optuna":
+        assert {trial.state.name for trial in search.study_.trials} == {"COMPLETE", "FAIL"}
+    else:
+        assert np.isnan(search.cv_results_["mean_test_score"]).tolist() == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -283,13 +261,14 @@ def visits():
 
 def test_groups_are_not_rewarded_for_knowing_people(visits):
     views, y, person = visits
-    for search in (grid(cv=4, random_state=0), optuna(cv=4, random_state=0)):
+    how = {"cv": 4, "random_state": 0}
+    for search in (grid(**how), optuna(**how)):
         assert search.fit(views, y).best_score_ > 0.9
         assert search.fit(views, y, groups=person).best_score_ < 0.75
-    model, settings = PCALogisticRegression(n_components=25), {"cv": 4, "random_state": 0}
-    assert cross_validate(model, views, y, **settings).test_score.mean() > 0.9
-    scores = cross_validate(model, views, y, groups=person, **settings).test_score
-    assert scores.mean() < 0.75
+    model = PCALogisticRegression(n_components=25)
+    for groups, low, high in ((None, 0.9, 1), (person, 0, 0.75)):
+        scores = cross_validate(model, views, y, groups=groups, **how).test_score
+        assert low <= scores.mean() <= high
 
 
 def test_frames_with_text_are_split_by_rows_and_encoded_by_their_training_rows():
