@@ -155,12 +155,9 @@ class OwnCoupling(hv.HOTReferenceSpec):
 @pytest.mark.parametrize(
     ("parameters", "is_same"),
     (
-        ({"random_state": 3}, True),
         ({"coupling": hv.HOTReferenceSpec(weight=0.5, orthogonality_weight=0.5)}, True),
         ({"view_regularizer": hv.AutoencoderSpec(0.1)}, True),
-        ({"coupling": "none"}, False),
         ({"learning_rate": 0.5}, False),
-        ({"coupling": hv.HOTReferenceSpec(reg=0.5)}, False),
         ({"coupling": hv.HOTReferenceSpec(orthogonality_weight=float("inf"))}, False),
         ({"coupling": OwnCoupling()}, False),
         ({"view_regularizer": "none"}, False),

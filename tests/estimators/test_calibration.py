@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from scipy import stats
 from scipy.special import log_softmax, softmax
 
@@ -16,7 +15,6 @@ from hotview.estimators.calibration import (
     calibrate_super_learner,
     draw_subsets,
     group_rows,
-    measure_disagreement,
     rows_needed,
     score_sets,
 )
@@ -219,16 +217,6 @@ def test_percentiles_of_disagreement_are_those_of_training_rows(model, tmp_path)
     views = {name: X[:4].copy() for name, X in DATA.linked.items()}
     views["view_0"][0] = views["view_2"][0] = views["view_1"][1] = np.nan
     assert model._group_rows(model._check(views)).tolist() == [1, 3, 4, 4]
-
-
-def test_linked_rows_without_labels_are_taken_where_they_are_given(model):
-    samples = {s: torch.randn(30, X.shape[1]) for s, X in enumerate(DATA.views.values())}
-    linked = {s: X[:7] for s, X in samples.items()}
-    with torch.inference_mode():
-        found = measure_disagreement(model._ensemble, samples, linked).groups
-        joined = measure_disagreement(model._ensemble, samples, None).groups
-    assert [len(x) for x in found] == [30, 30, 30, 7, 7]
-    assert [len(x) for x in joined] == [30] * 5
 
 
 def test_what_are_no_scores_is_refused():

@@ -120,15 +120,11 @@ def test_a_classifier_is_trained_on_for_more_epochs(tmp_path, parameters):
 @pytest.mark.parametrize("make", (encoder, classifier))
 def test_on_a_gpu_captured_steps_are_resumed(tmp_path, make, n_estimators):
     few = {"n_estimators": n_estimators, "device": "cuda", "batch_size": 30}
-
-    def fit(model, **arguments):
-        if make is encoder:
-            return model.fit(DATA.views, **arguments)
-        return fit_classifier(model, **arguments)
-
-    whole = fit(make(9, **few))
-    fit(make(4, **few, checkpoint=tmp_path / "a.checkpoint"))
-    more = fit(make(9, **few, checkpoint=tmp_path / "a.checkpoint"), resume=True)
+    kept = {**few, "checkpoint": tmp_path / "a.checkpoint"}
+    given = (DATA.views,) if make is encoder else (DATA.linked, DATA.linked_target)
+    whole = make(9, **few).fit(*given)
+    make(4, **kept).fit(*given)
+    more = make(9, **kept).fit(*given, resume=True)
     for x, y in zip(whole.networks_, more.networks_, strict=True):
         for v, w in zip(x.state_dict().values(), y.state_dict().values(), strict=True):
             torch.testing.assert_close(v, w, rtol=1e-3, atol=1e-4)  # kernels add in any order
@@ -138,12 +134,10 @@ def test_on_a_gpu_captured_steps_are_resumed(tmp_path, make, n_estimators):
 def test_without_a_random_state_the_seed_of_then_is_used(tmp_path):
     path = tmp_path / "a.checkpoint"
     encoder(2, checkpoint=path, random_state=None).fit(DATA.views)
-    first, second = (
-        encoder(3, checkpoint=path, random_state=None).fit(DATA.views, resume=True)
-        for _ in range(2)
-    )
+    model = encoder(3, checkpoint=path, random_state=None)
+    first, second = (clone(model).fit(DATA.views, resume=True) for _ in range(2))
     assert_same(first, second)
-    anew = encoder(3, checkpoint=path, random_state=None).fit(DATA.views)
+    anew = clone(model).fit(DATA.views)
     assert not np.array_equal(anew.plan_.C, first.plan_.C)
     kept = encoder(3, checkpoint=path, random_state=np.random.default_rng(3)).fit(DATA.views)
     assert_same(kept, encoder(3, random_state=np.random.default_rng(3)).fit(DATA.views))
@@ -167,17 +161,20 @@ def test_other_data_and_parameters_are_refused_by_name(tmp_path):
     assert path.read_bytes() == before
 
 
+@may_collapse
 def test_ctrl_c_leaves_a_checkpoint_from_which_the_same_follows(tmp_path, press_ctrl_c):
+    own = {"view_0": torch.nn.Sequential(torch.nn.Linear(20, 4), torch.nn.Dropout(0.3))}
+    few = {"encoders": own, "n_estimators": 2}  # which draw
     path = tmp_path / "a.checkpoint"
 
     def interrupt(epoch):
-        if epoch.number == 2:
+        if (epoch.member, epoch.number) == (0, 2):  # a second time would end the process
             press_ctrl_c()
 
     with pytest.warns(UserWarning, match="Training was interrupted"):
-        encoder(4, checkpoint=path, callbacks=[interrupt]).fit(DATA.views)
-    resumed = encoder(4, checkpoint=path).fit(DATA.views, resume=True)
-    assert_same(resumed, encoder(4).fit(DATA.views))
+        encoder(4, **few, checkpoint=path, callbacks=[interrupt]).fit(DATA.views)
+    resumed = encoder(4, **few, checkpoint=path).fit(DATA.views, resume=True)
+    assert_same(resumed, encoder(4, **few).fit(DATA.views))
 
 
 def test_a_changed_checkpoint_is_refused_by_name(tmp_path):
@@ -206,16 +203,6 @@ def test_a_checkpoint_belongs_to_one_fit_at_a_time(tmp_path):
         clone(model).set_params(callbacks=[fit_again]).fit(DATA.views)
     model.fit(DATA.views)
     assert os.listdir(tmp_path) == ["a.checkpoint"]
-
-
-@may_collapse
-def test_encoders_of_ones_own_that_draw_are_resumed(tmp_path):
-    own = {"view_0": torch.nn.Sequential(torch.nn.Linear(20, 4), torch.nn.Dropout(0.3))}
-    few = {"encoders": own, "n_estimators": 2}
-    path = tmp_path / "a.checkpoint"
-    encoder(2, **few, checkpoint=path).fit(DATA.views)
-    more = encoder(4, **few, checkpoint=path).fit(DATA.views, resume=True)
-    assert_same(more, encoder(4, **few).fit(DATA.views))
 
 
 @pytest.mark.parametrize(
@@ -248,8 +235,6 @@ def test_the_error_of_a_lost_process_names_the_checkpoint(tmp_path):
     encoder(3, checkpoint=path).fit(DATA.views)
     assert f"{path} holds epoch 3: fit with resume=True" in lose(path)
 
-
-# inputs in several processes
 
 PEOPLE = make_views(80, n_views=2, labeled=0.5, random_state=0)
 

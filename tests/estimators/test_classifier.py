@@ -71,9 +71,7 @@ def only(views, names):
 )
 def test_couplings_and_regularizers_are_trained_beside_heads(coupling, view_regularizer, expected):
     """All couplings with all regularizers are in test_encoder.py."""
-    data = make_views(
-        20, n_views=4, n_groups=1, n_classes=2, n_columns=5, labeled=1.0, random_state=0
-    )
+    data = make_views(20, n_views=4, n_groups=1, n_classes=2, labeled=1.0, random_state=0)
     classifier = small(coupling=coupling, view_regularizer=view_regularizer, max_epochs=15)
     unaligned = None if coupling == "dgcca" else data.views
     if unaligned:
@@ -94,6 +92,9 @@ def test_it_learns_from_all_views_and_from_each(model, semisupervised):
     assert is_classifier(model)
     assert model.classes_.tolist() == [0, 1, 2]
     assert model.out_of_fold_ == {}  # nothing is left out where all count alike
+    assert model.batch_size_ == 110  # 40 linked and 70 unaligned rows of view_2
+    given = [None, UNALIGNED["view_1"], None]
+    assert small()._inputs(LINKED, Y, unaligned=given).tables.unaligned.keys() == {"view_1"}
     # With pseudo-labels, the joint head is not trained.
     assert {"classification", "view_heads"} & set(semisupervised.history_.names) == {"view_heads"}
     for one in (model, semisupervised):
@@ -143,9 +144,8 @@ def test_each_row_is_predicted_from_the_views_that_it_has_and_from_no_other_row(
 
 
 def test_rows_that_cannot_be_predicted_are_named(model):
-    views = {name: X.copy() for name, X in LINKED.items()}
-    for X in views.values():
-        X[[5, 9]] = np.nan
+    absent = (np.arange(len(Y)) == 5) | (np.arange(len(Y)) == 9)
+    views = {name: np.where(absent[:, None], np.nan, X) for name, X in LINKED.items()}
     extreme = LINKED["view_1"].astype(np.float64)
     extreme[4, 2] = 1e39
     for method in (model.predict, model.predict_proba, model.predict_log_proba):
@@ -154,12 +154,6 @@ def test_rows_that_cannot_be_predicted_are_named(model):
     for method in (model.predict, model.transform):  # they are not taken for absent rows
         with pytest.raises(ValueError, match=r"'view_1'.*extreme values in 1 entry.*row 4"):
             method({"view_1": extreme})
-
-
-def test_as_many_rows_are_drawn_as_the_largest_view_has(model):
-    assert model.batch_size_ == 110  # 40 linked and 70 unaligned rows of view_2
-    given = [None, UNALIGNED["view_1"], None]
-    assert small()._inputs(LINKED, Y, unaligned=given).tables.unaligned.keys() == {"view_1"}
 
 
 def predict_by_heads(model, *, joint_only=False):
@@ -193,6 +187,13 @@ def test_scores_can_be_weighted_and_need_the_class_of_every_row(model):
     assert found == pytest.approx(np.average(right, weights=weights))
     with pytest.raises(ValueError, match="class of every row, but 1 of 40 have none"):
         model.score(LINKED, [-1, *Y[1:]])
+
+
+def test_balanced_weights_are_one_over_the_frequency_of_labels():
+    y = np.where(Y == 2, 1, Y)  # a third of the rows against two thirds
+    weights = dict(enumerate(len(y) / (2 * np.bincount(y))))
+    balanced = small(class_weight="balanced").fit(LINKED, y).history_["loss"]
+    assert balanced == small(class_weight=weights).fit(LINKED, y).history_["loss"]
 
 
 @pytest.mark.parametrize("model", (small(batch_size=2), voting()), ids=("heads", "default"))
@@ -268,9 +269,19 @@ def test_a_fraction_is_the_same_as_rows_whose_labels_are_not_given():
         ({"validation_fraction": 0.01}, "Expected validation_fraction to"),  # of 40 rows, none
         ({"patience": 3}, r"patience is set.*validation=\(Xs, y\).*validation_frac"),
         ({"patience": 0, "validation_fraction": 0.5}, "patience to be a whole number"),
+        (
+            {"class_weight": {0: -1.0}},
+            r"class_weight.*at least 0.*\[0, 1, 2\] are \[-1.0, 1.0, 1.0\]",
+        ),
+        ({"class_weight": {0: np.inf}}, "class_weight.*finite"),
+        ({"class_weight": dict.fromkeys(range(3), 0.0)}, "not all 0"),
+        ({"class_weight": {7: 1.0}}, "not in class_weight"),
+        ({"class_weight": "even"}, "'balanced'"),
+        ({"class_prior": "uniform"}, "pseudo_labels=True beside class_prior"),
+        ({"pseudo_labels": True, "class_prior": {0: 0.5, 1: 0.4}}, "class_prior to be None, 'unif"),
     ),
 )
-def test_fractions_and_patience_that_validate_nothing_are_refused(parameters, message):
+def test_parameters_that_do_not_fit_the_labels_are_refused(parameters, message):
     with pytest.raises(ValueError, match=message):
         small(**parameters).fit(LINKED, Y)
 
@@ -287,9 +298,8 @@ def test_patience_stops_and_goes_back_to_the_best():
     assert len(scores) == best + 1 + 5 < 100
     assert classifier.score(*validation) == max(scores) > scores[-1]
     until_then = small(**{**settings, "max_epochs": best + 1}).fit(LINKED, Y)
-    np.testing.assert_array_equal(
-        until_then.predict_proba(LINKED), classifier.predict_proba(LINKED)
-    )
+    P = until_then.predict_proba(LINKED)
+    np.testing.assert_array_equal(P, classifier.predict_proba(LINKED))
 
 
 def test_a_view_with_labels_of_one_class_does_not_outweigh_the_others():
@@ -336,11 +346,7 @@ def test_one_model_serves_several_threads(semisupervised):
     expected = [call(many) for call in calls[:2]]
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda call: call(many), calls))
-    for one in found[::2]:
-        np.testing.assert_array_equal(one, expected[0])
-    for one in found[1::2]:
-        for name, Z in one.items():
-            np.testing.assert_array_equal(Z, expected[1][name])
+    np.testing.assert_equal(found, expected * 4)
 
 
 def test_labels_that_are_left_out_do_not_influence_who_left_them_out(monkeypatch):
@@ -368,22 +374,18 @@ def test_labels_that_are_left_out_do_not_influence_who_left_them_out(monkeypatch
     assert not np.allclose(knn[0].soft_labels, knn[1].soft_labels, atol=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("n", "settings", "n_epochs"),
-    (
-        (40, {"steps_per_epoch": 5}, 16),
-        (40, {"steps_per_epoch": 30}, 10),
-        (1000, {"batch_size": 4}, 10),  # of 60 steps, where one pass would take 250
-    ),
-)
-def test_small_tables_are_trained_on_for_as_many_steps_as_large_ones(n, settings, n_epochs):
-    X = np.random.default_rng(0).normal(size=(n, 2))
-    model = small(max_epochs=None, hidden=(), **settings)
-    ensemble = EnsembleFit(model._inputs([X, -X], np.arange(n) % 2))
-    ensemble.prepare()
-    schedule = ensemble.members[0].schedule()
-    assert schedule.max_epochs == n_epochs
-    assert schedule.steps_per_epoch == (60 if n == 1000 else settings.get("steps_per_epoch", 1))
+def test_small_tables_are_trained_on_for_as_many_steps_as_large_ones():
+    for n, settings, expected in (
+        (40, {"steps_per_epoch": 5}, (16, 5)),
+        (40, {"steps_per_epoch": 30}, (10, 30)),
+        (1000, {"batch_size": 4}, (10, 60)),  # where one pass would take 250
+    ):
+        X = np.random.default_rng(0).normal(size=(n, 2))
+        model = small(max_epochs=None, hidden=(), **settings)
+        ensemble = EnsembleFit(model._inputs([X, -X], np.arange(n) % 2))
+        ensemble.prepare()
+        schedule = ensemble.members[0].schedule()
+        assert (schedule.max_epochs, schedule.steps_per_epoch) == expected
 
 
 ODD = np.arange(40)[:, None] % 2  # the class
@@ -485,19 +487,10 @@ def test_a_given_prior_and_weights_of_classes_multiply_the_likelihood():
             np.testing.assert_allclose(model.predict_proba(views), expected, rtol=1e-6)
 
 
-def test_a_prior_needs_pseudo_labels_and_is_one():
-    with pytest.raises(ValueError, match="pseudo_labels=True beside class_prior"):
-        small(class_prior="uniform").fit(LINKED, Y)
-    with pytest.raises(ValueError, match="class_prior to be None, 'uniform' or positive"):
-        voting(class_prior={0: 0.5, 1: 0.4, 2: 0.3}).fit(LINKED, Y)
-
-
 def three_views(n=120, seed=0):
-    random = np.random.default_rng(seed)
-    y = np.arange(n) % 3
-    return {
-        name: 3 * random.normal(size=(3, 5))[y] + random.normal(size=(n, 5)) for name in "abc"
-    }, y
+    random, y = np.random.default_rng(seed), np.arange(n) % 3
+    centers = 3 * random.normal(size=(3, 3, 5))
+    return {s: C[y] + random.normal(size=(n, 5)) for s, C in zip("abc", centers, strict=True)}, y
 
 
 def labels_in_one_view():
@@ -535,9 +528,8 @@ def test_a_view_without_labels_is_taught_over_rows_that_lack_a_third():
     Xs = {name: X[linked] for name, X in views.items()}
     Xs["c"] = np.full_like(Xs["c"], np.nan)
     own = {name: views[name][labeled] for name in "ac"}
-    model = voting().fit(
-        Xs, np.full(60, -1), unaligned=own, unaligned_y=dict.fromkeys("ac", y[labeled])
-    )
+    labels = dict.fromkeys("ac", y[labeled])
+    model = voting().fit(Xs, np.full(60, -1), unaligned=own, unaligned_y=labels)
     new = (np.arange(180) >= 60) & ~linked
     assert model.score({"b": views["b"][new]}, y[new]) > 0.8
     assert model.score({name: X[new] for name, X in views.items()}, y[new]) > 0.9

@@ -12,7 +12,6 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
 from torch import nn
 
 import hotview as hv
@@ -222,13 +221,3 @@ def test_what_the_caller_passes_is_not_changed(kind):
     assert all(X is kept[name] for name, X in views.items())
     np.testing.assert_equal((views, unaligned, y, unaligned_y, hidden), before)
     assert len(callbacks) == 1
-
-
-@BOTH
-def test_scikit_learn_takes_views_for_samples_and_says_so_where_there_are_labels(kind):
-    how = {"cv": 2, "error_score": "raise", "scoring": lambda *_: 0.0}
-    for views in (VIEWS, list(VIEWS.values())):
-        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-            cross_val_score(small(kind), views, Y, **how)
-        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-            GridSearchCV(small(kind), {"encoder_dim": [2, 3]}, **how).fit(views, Y)

@@ -48,8 +48,6 @@ def test_labels_that_are_texts_of_missing_values_are_counted():
     assert "by None or NaN" in text
     assert model.fit_warnings_ == [text]
     assert model.classes_.tolist() == ["ill", "odd", "well"]
-    assert model.trained_on_["linked_labeled"] == 37
-    assert model.trained_on_["unaligned_labeled"] == {"view_0": 39}
     other = small(MultiViewClassifier, unlabeled_marker=None).fit(VIEWS, y)
     assert other.classes_.tolist() == ["", "ill", "nan", "odd", "well"]
 
@@ -62,7 +60,6 @@ def test_constant_columns_are_mentioned_once():
     text = warned(model, views)
     assert "'view_0': 1, 4; 'view_2': 6, 7, 8, 9, 10 and 3 more" in text
     assert "kept and become 0" in text
-    assert "Drop them" in text
     assert model.n_features_per_view_["view_2"] == 14
     other = views["view_0"] + 2.0  # more than in training: no division by 0
     assert np.isfinite(model.transform_view(other, "view_0")).all()
@@ -98,15 +95,11 @@ def test_a_view_along_one_line_is_named(kind):
     model = small(kind, coupling="sw-reference", alignment_weight=0.0)
     text = warned(model, {**VIEWS, "view_2": line})
     assert "latents of 'view_2' (effective rank 1.0) have collapsed" in text
-    assert ("use view_regularizer='autoencoder'" in text) == (
-        kind().get_params()["view_regularizer"] != "autoencoder"
-    )
+    usual = kind().get_params()["view_regularizer"]
+    assert ("use view_regularizer='autoencoder'" in text) == (usual != "autoencoder")
     assert "raise the coupling's orthogonality_weight" in text
     assert "lower the coupling's weight" in text
     small(kind, coupling="none").fit({**VIEWS, "view_2": line}, Y)  # where nothing can collapse
-
-
-REMEDIES = ["this", "that"]
 
 
 def cloud(*scales, n=200):
@@ -123,25 +116,17 @@ def cloud(*scales, n=200):
         ([cloud(0.04, 0.04, 0.04), cloud(0.06, 0.06, 0.06)], ["a"]),
         ([cloud(0.0, 0.0, 0.0), cloud(0.0, 0.0, 0.0)], ["a", "b"]),
         ([cloud(1.0, 0.0, 0.0, n=3), cloud(1.0, 1.0, 1.0)], []),  # three rows are too few
+        ([cloud(1.0, 0.05), cloud(1.0, 1.0)], []),  # latents of two columns may be a line
     ),
-    ids=("round", "line", "small", "all small", "points", "few"),
+    ids=("round", "line", "small", "all small", "points", "few", "flat"),
 )
 def test_which_latents_have_collapsed(latents, named):
-    names = ["a", "b", "c"][: len(latents)]
-    widths = [5] * len(latents)
-    text = collapse_warning(names, latents, widths, 3**0.5, REMEDIES)
-    if not named:
-        assert text is None
-        return
-    assert "have collapsed" in text
-    assert "To prevent it, this, or that." in text
-    assert [name for name in names if f"'{name}'" in text] == named
-
-
-def test_a_view_of_two_columns_is_allowed_to_be_a_line():
-    line, flat = [cloud(1.0, 0.0, 0.0), cloud(1.0, 1.0, 1.0)], [cloud(1.0, 0.05), cloud(1.0, 1.0)]
-    assert collapse_warning(["a", "b"], line, [2, 5], 1.0, REMEDIES) is None
-    assert collapse_warning(["a", "b"], flat, [5, 5], 1.0, REMEDIES) is None
+    names, widths, scale = ["a", "b", "c"][: len(latents)], [5] * len(latents), 3**0.5
+    text = collapse_warning(names, latents, widths, scale, ["this", "that"])
+    assert [name for name in names if f"'{name}'" in str(text)] == named
+    assert (text is not None) == ("To prevent it, this, or that." in str(text))
+    line = [cloud(1.0, 0.0, 0.0), cloud(1.0, 1.0, 1.0)]  # as may be those of two columns
+    assert collapse_warning(["a", "b"], line, [2, 5], 1.0, ["this"]) is None
 
 
 @pytest.mark.parametrize(("kind", "n"), ((MultiViewEncoder, 2), (MultiViewClassifier, 1)))
@@ -190,13 +175,9 @@ def test_every_door_points_at_the_caller():
     views = dict(list(VIEWS.items())[:2])
     X, model = np.hstack(list(views.values())), small(MultiViewEncoder, coupling="hot-pairwise")
     stacked = StackedViews(model, [range(6), range(6, 12)])
-    for call in (
-        lambda: model.fit_transform(views),
-        lambda: stacked.fit(X),
-        lambda: stacked.fit_transform(X),
-    ):
+    for call, given in ((model.fit_transform, views), (stacked.fit, X), (stacked.fit_transform, X)):
         with pytest.warns(UserWarning, match="no freedom") as caught:
-            call()
+            call(given)
         assert [w.filename for w in caught] == [__file__]
 
 

@@ -8,19 +8,17 @@ from hotview import AutoencoderSpec, HOTPairwiseSpec, HOTReferenceSpec, MultiVie
 from hotview.datasets import make_views
 from hotview.losses.coupling_specs import COUPLINGS, as_coupling
 from hotview.losses.objective import VIEW_REGULARIZERS
-from tests.estimators.small_fits import UNCOUPLED, may_collapse, not_comparable
+from tests.estimators.small_fits import SMALL, may_collapse, not_comparable
 
-SETTINGS = {**UNCOUPLED, "learning_rate": 0.01}
+PLAIN = {**SMALL, "learning_rate": 0.01}
 DATA = make_views(40, n_views=4, n_columns=[5, 6, 4, 5], labeled=1.0, random_state=0)
 PAIRED = DATA.linked
+COUPLED = ("sw-pairwise", "sw-reference", "hot-pairwise", "hot-reference")
 PARTS = {
+    **{name: {"transport", "orthogonality"} for name in COUPLED},
     "none": set(),
     "lscca": {"agreement", "orthogonality"},
     "dgcca": {"agreement"},
-    "sw-pairwise": {"transport", "orthogonality"},
-    "sw-reference": {"transport", "orthogonality"},
-    "hot-pairwise": {"transport", "orthogonality"},
-    "hot-reference": {"transport", "orthogonality"},
     "autoencoder": {"reconstruction"},
     "manifold": {"smoothness"},
     "diffusion": {"diffusion"},
@@ -36,9 +34,7 @@ def specify(coupling, **settings):
 
 def small(coupling="none", view_regularizer="none", **parameters):
     spec = specify(coupling) if isinstance(coupling, str) else coupling
-    return MultiViewEncoder(
-        **{**SETTINGS, "coupling": spec, "view_regularizer": view_regularizer, **parameters}
-    )
+    return MultiViewEncoder(spec, view_regularizer, **{**PLAIN, **parameters})
 
 
 #: Every coupling and every regularizer, each with several of the others.
@@ -80,22 +76,19 @@ def test_couplings_of_individuals_refuse_unpaired_views():
 
 def test_latents_of_pairs_are_closer_than_others():
     views = make_views(100, n_views=2, n_groups=1, labeled=1.0, random_state=0).linked
+    others = {name: np.roll(X, s, axis=0) for s, (name, X) in enumerate(views.items())}
     for coupling in ALIGNED:
         spec = specify(coupling, orthogonality_weight=1.0)
         model = small(spec, max_epochs=40, n_components=2)
-        paired = model.fit(views, paired=True).history_["agreement"][-1]
-        others = {name: np.roll(X, s, axis=0) for s, (name, X) in enumerate(views.items())}
-        strangers = model.fit(others, paired=True).history_["agreement"][-1]
-        assert paired < 0.5 * strangers
+        ours, strangers = (model.fit(X, paired=True).history_["agreement"] for X in (views, others))
+        assert ours[-1] < 0.5 * strangers[-1]
 
 
 @may_collapse
 def test_only_complete_rows_are_paired():
     views = {name: X.copy() for name, X in PAIRED.items()}
-    views["view_1"][3] = np.nan
-    views["view_2"][[7, 8]] = np.nan
-    whole = np.setdiff1d(np.arange(40), [3, 7, 8])
-    complete = {name: X[whole] for name, X in views.items()}
+    views["view_1"][3] = views["view_2"][[7, 8]] = np.nan
+    complete = {name: np.delete(X, [3, 7, 8], axis=0) for name, X in views.items()}
     settings = {"preprocessing": "none", "initialization": "random", "batch_size": 37}
     with pytest.warns(UserWarning, match="3 linked rows lack a view; coupling='lscca'"):
         found = small("lscca", **settings).fit(views, paired=True)
@@ -121,8 +114,8 @@ def test_more_steps_make_longer_epochs():
 def test_fit_transform_is_fit_and_transform_and_y_is_not_used():
     model = small("lscca")
     found = model.fit_transform(PAIRED, paired=True)
-    for name, Z in model.fit(PAIRED, y="nothing", paired=True).transform(PAIRED).items():
-        np.testing.assert_array_equal(found[name], Z)
+    again = model.fit(PAIRED, y="nothing", paired=True).transform(PAIRED)
+    np.testing.assert_equal(found, again)
     assert not is_classifier(model)
     assert get_tags(model).transformer_tags is not None
     assert not get_tags(model).input_tags.two_d_array
@@ -136,8 +129,6 @@ def test_weights_multiply_their_terms():
     assert heavy["orthogonality"] == pytest.approx(3 * plain["orthogonality"])
     assert heavy["reconstruction"] == pytest.approx(5 * plain["reconstruction"])
 
-
-# truth
 
 PLANTED = {"n_components": 4, "preprocessing": "none", "device": "cpu"}
 TWO_GROUPS = (HOTPairwiseSpec(), HOTReferenceSpec(n_references=2))
@@ -154,23 +145,20 @@ def test_planted_groups_of_views_are_found(coupling, seed):
     assert model.plan_.null.relative_cost < model.plan_.null.relative_costs.min()
 
 
-def fit_briefly(views, seed):
-    small_net = {"hidden": (8,), "encoder_dim": 4, "max_epochs": 1}
-    spec = HOTReferenceSpec(n_references=2)
-    return MultiViewEncoder(spec, random_state=seed, **PLANTED, **small_net).fit(views)
+def fit_briefly(views):
+    settings = {**PLANTED, "hidden": (8,), "encoder_dim": 4, "max_epochs": 1, "random_state": 0}
+    return MultiViewEncoder(HOTReferenceSpec(n_references=2), **settings).fit(views)
 
 
 def test_noise_alone_looks_like_noise_and_a_junk_view_is_told_by_its_cost():
     views = make_views(300, n_views=1, n_groups=1, n_junk=5, random_state=0).views
     del views["view_0"]
-    assert fit_briefly(views, 0).plan_.null.p_value >= 0.1
+    assert fit_briefly(views).plan_.null.p_value >= 0.1
     data = make_views(300, n_views=4, n_groups=2, n_junk=1, random_state=0)
-    plan = fit_briefly(data.views, 0).plan_
+    plan = fit_briefly(data.views).plan_
     assert plan.null.plan.C.mean(1).argmax() == 4
     assert plan.C.mean(1).argmax() == 4
 
-
-# linked rows
 
 LINKED = make_views(60, n_views=4, n_groups=2, n_columns=6, labeled=1.0, random_state=1)
 
@@ -203,7 +191,7 @@ def test_linked_rows_that_cannot_be_used_are_refused():
         small().fit(LINKED.views, linked=LINKED.linked, paired=True)
     with pytest.raises(ValueError, match="have unaligned ones"):
         small("dgcca").fit(LINKED.views, linked=LINKED.linked)
-    linked = {name: LINKED.linked[name] for name in ("view_0", "view_1")}
+    linked = dict(list(LINKED.linked.items())[:2])
     with pytest.raises(ValueError, match=r"lacks \['view_2', 'view_3'\]"):
         small().fit(LINKED.views, linked=linked)
 

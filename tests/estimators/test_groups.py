@@ -200,9 +200,9 @@ def test_a_fit_is_not_resumed_with_other_groups(tmp_path):
     model, y = MultiViewClassifier(**SMALL, **more), DATA.linked_target
     person, others = np.arange(len(y)) // 3, {"view_0": np.arange(40) // 2}
 
-    def fit(groups, unaligned_groups, **arguments):
-        arguments |= {"unaligned": DATA.views, "unaligned_groups": unaligned_groups}
-        model.fit(DATA.linked, y, groups=groups, **arguments)
+    def fit(groups, unaligned_groups, **how):
+        how |= {"groups": groups, "unaligned_groups": unaligned_groups}
+        model.fit(DATA.linked, y, unaligned=DATA.views, **how)
 
     fit(person, others)
     with pytest.raises(ValueError, match=r"these differ: groups[;.]"):

@@ -14,11 +14,9 @@ from hotview.datasets.readers.tables import MISSING
 from hotview.estimators.groups import RowGroups
 from hotview.estimators.labels import (
     Labels,
-    check_all_known,
     encode_labels,
     hide,
     hold_out,
-    number_labels,
     read_labels,
     replace_prior,
     split_folds,
@@ -98,6 +96,7 @@ def test_classes_are_those_of_all_labels():
     ("y", "message"),
     (
         (["a", "a", None], "all are of one class, 'a'"),
+        (["x", "", "nan"], r"one class, 'x'\. \(Texts such as '' and 'nan' count as"),
         ([-1, -1], "no row has a label"),
         ([0.5, 1.0], r"Unknown label type: continuous.*such as 0\.5\. Regression is not offered"),
         ([0.0, np.inf], "infinity"),
@@ -108,7 +107,7 @@ def test_classes_are_those_of_all_labels():
         (np.array(["2020-01-01", "2021-01-01"], "datetime64[D]"), "dtype is datetime64"),
         (["ill", "well", "ill\n7,well"], r"a class has a line break: 'ill\\n7,well'"),
     ),
-    ids=range(10),
+    ids=range(11),
 )
 def test_labels_that_cannot_be_classes(y, message):
     with pytest.raises(ValueError, match=message):
@@ -128,15 +127,6 @@ def test_labels_that_cannot_be_classes(y, message):
 def test_what_does_not_belong_together(unaligned_y, sizes, error, message):
     with pytest.raises(error, match=message):
         encode([0, 1], unaligned_y, sizes=sizes)
-
-
-def test_number_labels():
-    classes = np.array([2, 4, 9])
-    assert number_labels(np.array([4, 9, 1, 5, 99, 2]), classes).tolist() == [1, 2, -1, -1, -1, 0]
-    assert number_labels(np.empty(0), classes).tolist() == []
-    assert number_labels(np.array(["b", "z"]), np.array(["a", "b"])).tolist() == [1, -1]
-    with pytest.raises(ValueError, match="some are text"):
-        number_labels(np.array(["4"]), classes)
 
 
 def make_labels(counts, n_unknown=0, seed=0):
@@ -160,28 +150,11 @@ def test_held_out_labels_are_hidden_and_given_back():
     assert left.unaligned["a"].tolist() == [0, 1]
     assert left.classes is labels.classes
     # Classes that are too small to be split are drawn at random.
-    drawn = {
-        tuple(hold_out(make_labels([20, 1]), 2 / 21, np.random.default_rng(seed))[1])
-        for seed in range(5)
-    }
-    assert len(drawn) == 5
+    few, generators = make_labels([20, 1]), map(np.random.default_rng, range(5))
+    assert len({tuple(hold_out(few, 2 / 21, generator)[1]) for generator in generators}) == 5
     for share in (0.01, 0.99):
         with pytest.raises(ValueError, match=f"both sides, but {share} of 30 linked rows with a"):
             hold_out(labels, share, np.random.default_rng(0))
-
-
-def test_hidden_labels_are_unknown_and_others_stay():
-    labels = make_labels([20, 10], n_unknown=7)
-    labels = replace(labels, unaligned={**labels.unaligned, "b": np.array([-1, 1, 0])})
-    rows, before = np.array([3, 30, 8, 38, 40, 41]), labels.codes
-    hidden = hide(labels, rows)  # three linked rows, the last one of a, two of b
-    assert (hidden.codes[rows] == -1).all()
-    others = np.setdiff1d(np.arange(42), rows)
-    np.testing.assert_array_equal(hidden.codes[others], before[others])
-    np.testing.assert_array_equal(labels.codes, before)
-    assert hidden.unaligned["a"].tolist() == [0, -1]
-    assert hidden.unaligned["b"].tolist() == [-1, -1, -1]
-    assert hidden.classes is labels.classes
 
 
 def test_rows_are_numbered_linked_ones_first_then_view_by_view():
@@ -237,27 +210,6 @@ def test_texts_of_missing_labels_are_gaps_unless_they_are_more_or_another_is_the
     assert read_labels("y", y, 6, -1).values.tolist() == y
 
 
-def test_gaps_are_counted_by_argument():
-    found = encode(["x", "", "y"], {"a": ["x", "nan", "nan"], "b": ["y"]}, sizes={"a": 3, "b": 1})
-    assert found.text_gaps == {"y": {"": 1}, "unaligned_y['a']": {"nan": 2}}
-    assert found.linked.tolist() == [0, -1, 1]
-    assert found.unaligned["a"].tolist() == [0, -1, -1]
-    with pytest.raises(ValueError, match=r"one class, 'x'\. \(Texts such as '' and 'nan' count as"):
-        encode(["x", "", "nan"])
-
-
-@pytest.mark.parametrize(
-    ("y", "first"), (([3, -1, 5, -1], 1), ([3, 5, None, None], 2), (["x", "nan", "y", ""], 1))
-)
-def test_rows_without_a_label_cannot_be_scored(y, first):
-    check_all_known([3, 5, 3], 3, -1)
-    check_all_known([3, -1, 5], 3, None)
-    with pytest.raises(ValueError, match=rf"2 of 4 have none, the first being row {first}.*leave"):
-        check_all_known(y, 4, -1)
-
-
-# prior probabilities
-
 LOG_PRIOR = np.log([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2]])
 CLASSES = np.array(["x", "y", "z"])
 
@@ -290,17 +242,9 @@ def test_weights_multiply_the_prior():
     assert (np.exp(found[:, 0]) < 1e-11).all()
 
 
-@pytest.mark.parametrize(
-    "given",
-    (
-        {"x": 0.5, "y": 0.5},
-        {"x": 0.5, "y": 0.3, "z": 0.1},
-        {"x": 1.5, "y": -0.3, "z": -0.2},
-        {"x": "0.5", "y": 0.25, "z": 0.25},
-        np.array([0.5, 0.25, 0.25]),
-    ),
-    ids=str,
-)
-def test_priors_that_cannot_be_used_are_refused(given):
-    with pytest.raises(ValueError, match=r"class_prior.* positive prob.* of the classes \['x'"):
-        prior_of(given)
+def test_priors_that_cannot_be_used_are_refused():
+    incomplete, too_little = {"x": 0.5, "y": 0.5}, {"x": 0.5, "y": 0.3, "z": 0.1}
+    negative, text = {"x": 1.5, "y": -0.3, "z": -0.2}, {"x": "0.5", "y": 0.25, "z": 0.25}
+    for prior in (incomplete, too_little, negative, text, np.array([0.5, 0.25, 0.25])):
+        with pytest.raises(ValueError, match=r"class_prior.* positive prob.* classes \['x'"):
+            prior_of(prior)

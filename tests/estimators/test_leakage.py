@@ -88,7 +88,12 @@ def test_one_percent_of_errors_is_nearly_all():
     assert leaks_of(views, y) == []
 
 
-def test_few_labels_say_nothing():
+def test_rare_classes_missing_values_and_unaligned_rows_count_and_few_labels_say_nothing():
+    views, y = draw(n=60, n_classes=2)
+    rare, views["b"][:, 2] = np.where(np.arange(60) < 3, 2, y), y
+    assert leaks_of(views, rare) == []  # two of three classes are told
+    own = {"unaligned": views, "unaligned_y": {"b": y, "a": y}}
+    assert leaks_of(draw(n_classes=2, seed=1)[0], np.full(60, np.nan), **own) == LEAK
     views, y = draw(n_classes=2)
     views["b"][y == 1, 2] = np.nan  # a value that is missing in one class tells it, too
     assert leaks_of(views, y) == LEAK
@@ -97,13 +102,6 @@ def test_few_labels_say_nothing():
     assert leaks_of(views, gaps) == []
     gaps[:30] = y[:30]
     assert leaks_of(views, gaps) == LEAK
-
-
-def test_rows_of_rare_classes_are_errors():
-    views, y = draw(n=60, n_classes=2)
-    y[:3] = 2
-    views["b"][:, 2] = y % 2
-    assert leaks_of(views, y) == []  # two of three classes are told
 
 
 def test_where_most_columns_tell_the_classes_there_is_no_warning():
@@ -116,15 +114,6 @@ def test_where_most_columns_tell_the_classes_there_is_no_warning():
     views["b"][:, 2] = y
     assert LEAK[0] in leaks_of(views, y)
     assert "2 (counted from 0) of view 'b'" in warnings_of(views, y)[0]
-
-
-def test_unaligned_rows_with_labels_count():
-    views, _ = draw()
-    others, labels = draw(seed=1)
-    others["b"][:, 2] = labels
-    gaps = np.full(60, np.nan)
-    found = leaks_of(views, gaps, unaligned=others, unaligned_y={"b": labels, "a": labels})
-    assert found == LEAK
 
 
 def test_a_column_that_tells_persons_is_no_leak_where_persons_are_given():

@@ -16,18 +16,11 @@ from hotview.estimators.fit import EnsembleFit
 from hotview.evaluation.record.model_summary import describe_views
 from hotview.losses.coupling_specs import as_coupling
 from hotview.similarity import CommonSpace, measure_common_space
+from tests.estimators import small_fits
 from tests.estimators.small_fits import BOTH, may_collapse
 
-SMALL = {
-    "hidden": (16,),
-    "encoder_dim": 8,
-    "n_components": 4,
-    "max_epochs": 15,
-    "batch_size": 100,
-    "learning_rate": 0.003,
-    "device": "cpu",
-    "random_state": 0,
-}
+SMALL = {**small_fits.SMALL, "hidden": (16,), "encoder_dim": 8, "n_components": 4}
+SMALL |= {"max_epochs": 15, "batch_size": 100, "learning_rate": 0.003}
 N, N_LINKED = 250, 50
 DATA = make_views(N, n_views=3, n_groups=1, n_columns=10, labeled=1.0, noise=0.1, random_state=0)
 #: 50 linked rows; others of everybody's own, in any order; and rows that nothing is trained on
@@ -37,22 +30,20 @@ FRESH = {name: X[100:] for name, X in DATA.linked.items()}
 WARNING = "Rows of different views may not be comparable in the common space"
 
 
-def fit(kind=MultiViewEncoder, linked=LINKED, views=OWN, y=None, **parameters):
-    own = {"n_estimators": 1} if kind is MultiViewClassifier else {}
-    model = kind(**{**SMALL, **own, **parameters})
+def fit(kind=MultiViewEncoder, linked=LINKED, **parameters):
+    model = kind(**{**SMALL, **parameters})
     if kind is MultiViewEncoder:
-        return model.fit(views, linked=linked)
-    y = DATA.linked_target[: len(next(iter(linked.values())))] if y is None else y
-    return model.fit(linked, y, unaligned=views)
+        return model.fit(OWN, linked=linked)
+    return model.fit(linked, DATA.linked_target[:N_LINKED], unaligned=OWN)
 
 
-def latents(model, views=FRESH):
-    return list(model._transform(views, "common").values())
+def latents(model):
+    return list(model._transform(FRESH, "common").values())
 
 
-def foscttm(model, views=FRESH):
+def foscttm(model):
     """Of rows that the model has not seen, all of which are linked."""
-    Zs = latents(model, views)
+    Zs = latents(model)
     return measure_common_space(Zs, Zs).mean_foscttm
 
 
@@ -66,13 +57,14 @@ def warnings_of_spaces(model):
     return [str(warning.message) for warning in caught]
 
 
-def lacking(n=N_LINKED, seed=0):
-    """Linked rows of which every one lacks one of three views: links are in pairs only."""
-    views = {name: X[:n].copy() for name, X in LINKED.items()}
-    absent = np.random.default_rng(seed).integers(3, size=n)
-    for s, X in enumerate(views.values()):
-        X[absent == s] = np.nan
-    return views
+def lacking(absent):
+    """Linked rows that lack views: of every view, those where its column of `absent` is True."""
+    views = zip(LINKED.items(), np.transpose(absent), strict=True)
+    return {name: np.where(rows[:, None], np.nan, X) for (name, X), rows in views}
+
+
+#: Every row lacks one of three views: links are in pairs only.
+IN_PAIRS = lacking(np.eye(3, dtype=bool)[np.random.default_rng(0).integers(3, size=N_LINKED)])
 
 
 @BOTH
@@ -136,7 +128,7 @@ def test_couplings_that_align_rows_themselves_hold_none_out_and_do_not_warn():
 
 
 def test_files_inspect_and_reports_keep_it(tmp_path):
-    model = fit(max_epochs=2, linked=lacking())
+    model = fit(max_epochs=2, linked=IN_PAIRS)
     loaded = hv.load(model.save(tmp_path / "m.hotview"), device="cpu")
     for name, value in vars(model.common_space_).items():
         np.testing.assert_array_equal(getattr(loaded.common_space_, name), value)
@@ -154,7 +146,7 @@ def test_links_in_pairs_of_three_views_suffice_and_need_no_coupling():
     settings = {"coupling": "none", "view_regularizer": "none"}
     heads = fit(MultiViewClassifier, max_epochs=2, pseudo_labels=False, **settings)
     assert {"alignment", "extension"} < set(heads.history_.names)  # rows are drawn for them
-    model = fit(linked=lacking(), encoders={"view_1": encoder}, **settings)
+    model = fit(linked=IN_PAIRS, encoders={"view_1": encoder}, **settings)
     assert foscttm(model) < 0.2
     n_rows = model.common_space_.n_rows
     assert n_rows[np.triu_indices(3, 1)].sum() == 10  # every row is in one pair
@@ -196,10 +188,7 @@ def test_targets_of_three_links_span_a_plane_at_most_and_more_links_are_the_reme
 
 
 def test_rows_in_one_view_only_link_nothing():
-    linked = {name: X[:30].copy() for name, X in LINKED.items()}
-    for s, X in enumerate(linked.values()):
-        X[np.arange(30) % 3 != s] = np.nan
-    model = fit(linked=linked, max_epochs=1)
+    model = fit(linked=lacking(~np.eye(3, dtype=bool)[np.arange(N_LINKED) % 3]), max_epochs=1)
     assert model.common_space_ is None
     assert "alignment" not in model.history_.names
 

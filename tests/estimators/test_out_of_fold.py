@@ -91,21 +91,15 @@ def test_a_view_without_labels_is_compared_with_what_others_expect():
 
 def test_the_joint_predictor_does_not_tell_what_to_expect():
     """It knows the view that is to be scored."""
-    rows = make_rows()
+    rows, found = make_rows(), []
     scores = np.concatenate([rows.scores, rows.scores[:, :1]], axis=1)
     weights = ((1.0, 0.0, 0.0),) * 3, (0.5,) * 4, (1.0,) * 4, 0.5
     learner = SuperLearner(*weights, (tuple(np.log(PRIOR).tolist()),) * 3)
-    found, other = (
-        score_out_of_fold(
-            learner,
-            None,
-            ScoresOutOfFold(scores, joint, np.ones((40, 3), dtype=bool), np.full(40, -1)),
-            ["a", "b", "c"],
-            [True, True, False],
-        )
-        for joint in (rows.joint, 9 * rows.joint)
-    )
-    assert found["c"] == other["c"]
+    for joint in (rows.joint, 9 * rows.joint):
+        three = ScoresOutOfFold(scores, joint, np.ones((40, 3), dtype=bool), np.full(40, -1))
+        known = ["a", "b", "c"], [True, True, False]
+        found.append(score_out_of_fold(learner, None, three, *known)["c"])
+    assert found[0] == found[1]
 
 
 def make_without(rows):
@@ -136,12 +130,6 @@ def test_the_loss_without_a_view_is_that_of_the_others_by_weights_of_other_folds
             rise = (both - alone)[np.arange(40), rows.target]
             expected = np.where(rows.present.all(axis=1), rise, np.nan)
             np.testing.assert_allclose(part[:, s], expected, rtol=1e-10)
-
-
-def test_weights_of_other_folds_are_fitted_to_few_rows():
-    folds, sizes = [make_rows(n=400, seed=seed) for seed in range(2)], []
-    fit_other_folds(folds, lambda rows: sizes.append(len(rows.target)) or make_learner())
-    assert sizes == [200, 200]
 
 
 def test_the_interval_is_that_of_student_with_two_rows_more():
@@ -238,8 +226,6 @@ def test_views_whose_linked_rows_are_another_mix_are_named():
     assert "Linked rows of view 'b'" in found
     assert "class 'x' has a share of 0.20 there, and 0.50 among the labels" in found
 
-
-# fits
 
 DATA = make_views(90, n_views=3, n_groups=1, n_classes=3, labeled=0.6, random_state=0)
 SETTINGS = {**UNCOUPLED, "max_epochs": 3, "n_estimators": 2}
