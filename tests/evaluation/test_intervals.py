@@ -28,14 +28,16 @@ def mean_of(x):
 
 
 def test_the_standard_deviation_of_a_mean_is_that_of_the_rows():
-    x = np.random.default_rng(0).normal(size=500)
-    found, again = (bootstrap(mean_of(x), make_sample(500))["mean"] for _ in range(2))
+    x, sample = np.random.default_rng(0).normal(size=500), make_sample(500)
+    found, again = (bootstrap(mean_of(x), sample)["mean"] for _ in range(2))
     np.testing.assert_array_equal(found, again)
     assert len(found) == 1001
+    assert len(bootstrap(mean_of(x), sample, width=1800)["mean"]) == 1 + 222  # of large tables
     assert found[0] == pytest.approx(x.mean())
-    assert found[1:].std() == pytest.approx(x.std() / np.sqrt(500), rel=0.1)
-    interval = estimate(found, make_sample(500))
-    assert interval.high - interval.low == pytest.approx(2 * 1.96 * x.std() / np.sqrt(500), rel=0.1)
+    error = x.std() / np.sqrt(500)
+    assert found[1:].std() == pytest.approx(error, rel=0.1)
+    interval = estimate(found, sample)
+    assert interval.high - interval.low == pytest.approx(2 * 1.96 * error, rel=0.1)
 
 
 def test_resamples_draw_as_many_rows():
@@ -46,11 +48,6 @@ def test_resamples_draw_as_many_rows():
         assert W.shape == (n, 50)
         np.testing.assert_array_equal(W.sum(axis=0), n)
     np.testing.assert_array_equal(W[::2], W[1::2])
-
-
-def test_large_tables_have_fewer_resamples():
-    found = bootstrap(lambda W: {"n": np.ones(W.shape[1])}, make_sample(3_000), width=300)["n"]
-    assert len(found) == 1 + 222
 
 
 def test_weights_are_worth_fewer_rows():
@@ -68,21 +65,18 @@ def test_intervals_of_calibration_errors_hold_the_value_and_begin_at_0_where_it_
     found = estimate(replicates, make_sample(10), chance=0.05)
     assert (found.low, found.value, found.high) == (0.0, 0.1, 0.1)
     replicates = np.append(0.2, np.linspace(0.15, 0.25, 1000))
-    assert estimate(replicates, make_sample(1000), chance=0.1).low == pytest.approx(
-        0.1525, abs=1e-3
-    )
+    low = estimate(replicates, make_sample(1000), chance=0.1).low
+    assert low == pytest.approx(0.1525, abs=1e-3)
     assert estimate(replicates, make_sample(1000), chance=0.3).low == 0.0
 
 
 def test_intervals_of_few_rows_are_expanded():
     """Of means of 5 normal values, 95 % intervals without expansion cover 0 in 82 %."""
-    random = np.random.default_rng(0)
-    n_covered = 0
-    for _ in range(150):
-        x = random.normal(size=5)
-        found = estimate(bootstrap(mean_of(x), make_sample(5))["mean"], make_sample(5))
-        n_covered += found.low <= 0 <= found.high
-    assert n_covered >= 0.88 * 150
+    found = [
+        estimate(bootstrap(mean_of(x), make_sample(5))["mean"], make_sample(5))
+        for x in np.random.default_rng(0).normal(size=(150, 5))
+    ]
+    assert np.mean([x.low <= 0 <= x.high for x in found]) >= 0.88
 
 
 def test_gaps_that_are_likely_by_chance_are_those_of_drawn_outcomes():
@@ -101,16 +95,11 @@ def test_gaps_that_are_likely_by_chance_are_those_of_drawn_outcomes():
     for name, hits in found.items():
         assert (np.mean(hits, axis=0) >= 0.92).all(), name
         assert (np.mean(hits, axis=0) <= 0.995).all(), name
-
-
-def test_rows_of_a_group_vary_together():
-    P = np.random.default_rng(0).dirichlet([1.0, 1.0], 50)
-    alone = likely_gaps(P, make_sample(50))
-    copies = np.repeat(np.arange(50), 4)
-    grouped = likely_gaps(P[copies], make_sample(200, groups=copies))
-    for name, gap in alone.items():
-        np.testing.assert_allclose(grouped[name], gap)
-    assert likely_gaps(P[copies], make_sample(200))["log_loss"] < 0.6 * alone["log_loss"]
+    # Rows of a group vary together.
+    copies = np.repeat(np.arange(400), 4)
+    grouped = likely_gaps(P[copies], make_sample(1600, groups=copies))
+    assert all(grouped[name] == pytest.approx(gap) for name, gap in gaps.items())
+    assert likely_gaps(P[copies], make_sample(1600))["log_loss"] < 0.6 * gaps["log_loss"]
 
 
 def test_metrics_of_columns_are_computed_independently():
@@ -143,6 +132,9 @@ def test_the_interval_of_a_share_is_scipys(k, n):
     truth = binomtest(k, n).proportion_ci(method="wilson")
     assert (found.value, found.n) == (k / n, n)
     assert (found.low, found.high) == pytest.approx((truth.low, truth.high))
+    low, between, high = (wilson_interval(k / n, m) for m in (n, n + 0.5, n + 1))  # of weights
+    assert low[0] <= between[0] <= high[0]
+    assert high[1] <= between[1] <= low[1]
 
 
 def test_a_difference_is_that_of_pairs():
@@ -156,26 +148,16 @@ def test_a_difference_is_that_of_pairs():
     assert found.high - found.low == pytest.approx(2 * 1.96 * found.error, rel=0.03)
     back = compare_accuracies(b, a)
     assert (back.value, back.low) == pytest.approx((-found.value, -found.high))
-
-
-def test_agreement_about_every_row_is_no_certainty():
-    found = compare_accuracies([True] * 30, [True] * 30)
-    assert found.value == found.error == 0
-    assert found.low < 0 < found.high
-    assert compare_accuracies([True] * 3, [True] * 3).high > found.high
+    # Agreement about every row is no certainty.
+    many, few = (compare_accuracies([True] * n, [True] * n) for n in (30, 3))
+    assert many.value == many.error == 0
+    assert many.low < 0 < many.high < few.high
     assert math.isnan(compare_accuracies([True], [False]).error)
-
-
-def test_intervals_of_rows_with_weights_are_between_those_of_whole_numbers():
-    low, between, high = (wilson_interval(0.3, n) for n in (40, 40.5, 41))
-    assert low[0] < between[0] < high[0]
-    assert high[1] < between[1] < low[1]
 
 
 def test_the_interval_of_a_mean_is_made_of_those_of_its_parts():
     parts = [accuracy_with_interval([True] * k + [False] * (50 - k)) for k in (30, 50)]
     found = square_and_add(parts)
-    assert found.value == 0.8
     below = math.hypot(*(x.value - x.low for x in parts)) / 2
-    assert found.low == pytest.approx(0.8 - below)
-    assert found.high == pytest.approx(0.8 + (parts[0].high - parts[0].value) / 2)
+    above = (parts[0].high - parts[0].value) / 2
+    assert (found.value, found.low, found.high) == pytest.approx((0.8, 0.8 - below, 0.8 + above))

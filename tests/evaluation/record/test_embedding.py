@@ -8,14 +8,14 @@ from sklearn.decomposition import PCA
 from hotview.evaluation.record.embedding import ViewLatents, embed_views
 
 
-def rows(Z, prefix=""):
-    none = np.full(len(Z), -1)
-    return ViewLatents(Z, [f"{prefix}{i}" for i in range(len(Z))], np.arange(len(Z)) % 3, none)
+def rows(Z):
+    numbers = np.arange(len(Z))
+    return ViewLatents(Z, [str(i) for i in numbers], numbers % 3, np.full(len(Z), -1))
 
 
-def clouds(n, d=4, n_views=2):
+def clouds(n, d=4):
     random = np.random.default_rng(0)
-    return {s: rows(random.normal(size=(n, d)) * [3, 2, 1, 0.5][:d]) for s in range(n_views)}
+    return {s: rows(random.normal(size=(n, d)) * [3, 2, 1, 0.5][:d]) for s in (0, 1)}
 
 
 def test_components_are_scikit_learns():
@@ -36,34 +36,30 @@ def test_points_keep_their_ids():
     found = embed_views(views, linked=True, umap=False)
     assert (len(found.views), found.n_points) == (39, 39)
     assert [found.ids[who] for who in found.individuals[:3]] == ["0", "1", "2"]
-    assert "3" not in [found.ids[w] for w, s in zip(found.individuals, found.views, strict=True)
-                       if s == 1]  # fmt: skip
+    ids = np.array(found.ids)[found.individuals]
+    assert "3" not in ids[np.array(found.views) == 1]
     truth = dict(zip(views[0].ids, views[0].truth, strict=True))
-    assert all(truth[found.ids[w]] == k
-               for w, k in zip(found.individuals, found.truth, strict=True))  # fmt: skip
-
-
-def test_rows_without_correspondence_are_no_individuals():
+    assert [truth[who] for who in ids] == list(found.truth)
+    # Rows without correspondence are no individuals.
     found = embed_views(clouds(20), linked=False, umap=False)
     assert sorted(found.individuals) == list(range(40))
     assert found.ids == [str(i) for i in range(20)] * 2
 
 
 def test_whole_individuals_are_sampled():
-    found = embed_views(clouds(3000), linked=True, umap=False)
+    found, again = (embed_views(clouds(3000), linked=True, umap=False) for _ in range(2))
     assert (len(found.views), found.n_points) == (2400, 6000)
     assert np.bincount(found.individuals).tolist() == [2] * 1200
-    assert found == embed_views(clouds(3000), linked=True, umap=False)
+    assert found == again
 
 
 def test_few_dimensions_and_points_that_coincide():
-    for d in (1, 2):
-        (layout,) = embed_views(clouds(10, d), linked=True, umap=False).layouts
+    for views in (clouds(10, 1), clouds(10, 2), {0: rows(np.ones((5, 3)))}):
+        (layout,) = embed_views(views, linked=True, umap=False).layouts
         places = np.array(layout.points)
-        assert places.shape == (20, 2)
-        assert (places[:, 1] == 0).all() == (d == 1)
-    (layout,) = embed_views({0: rows(np.ones((5, 3)))}, linked=True, umap=False).layouts
-    np.testing.assert_array_equal(layout.points, np.zeros((5, 2)))
+        assert places.shape == (sum(len(view.Z) for view in views.values()), 2)
+        assert (places[:, 1] == 0).all() == (views[0].Z.shape[1] != 2)
+    assert (places == 0).all()
 
 
 @pytest.mark.slow
@@ -82,19 +78,16 @@ def test_umap_is_given_all_points_and_need_not_succeed(monkeypatch):
         return 2 * Z[:, :2]
 
     def layout(n):
-        umap = SimpleNamespace(fit_transform=fit_transform)
-        monkeypatch.setitem(sys.modules, "umap", SimpleNamespace(UMAP=lambda **how: umap))
         return embed_views(clouds(n), linked=True, umap=True)
 
+    umap = SimpleNamespace(fit_transform=fit_transform)
+    monkeypatch.setitem(sys.modules, "umap", SimpleNamespace(UMAP=lambda **how: umap))
     found = layout(29)
     Z = np.vstack([view.Z for view in clouds(29).values()])
     assert [layout.name for layout in found.layouts] == ["PCA", "UMAP"]
     assert sorted(found.layouts[1].points) == sorted((2 * Z[:, :2]).round(4).tolist())
     assert layout(30).reason == "UMAP failed (FloatingPointError)"
-    few = layout(5)
-    assert len(few.layouts) == 1
-    assert "more than 15 points" in few.reason
+    assert "more than 15 points" in layout(5).reason
     monkeypatch.setitem(sys.modules, "umap", None)
-    found = embed_views(clouds(30), linked=True, umap=True)
-    assert len(found.layouts) == 1
-    assert found.reason == "umap-learn is not installed"
+    found = layout(30)
+    assert (len(found.layouts), found.reason) == (1, "umap-learn is not installed")
