@@ -12,22 +12,24 @@ SCAN = pd.DataFrame({"size": [7, 8], "site": ["x", "y"]}, index=["c", "d"])
 IDS = st.lists(st.integers(0, 12), unique=True, min_size=1, max_size=10)
 
 
-def test_persons_in_two_frames_are_linked_and_all_others_are_kept():
+def test_persons_in_two_frames_or_with_a_label_are_linked_and_all_others_are_kept():
     linked, y, unaligned = hv.from_frames({"labs": LABS, "scan": SCAN}, pd.Series({"c": "ill"}))
     assert list(y.items()) == [("c", "ill")]
     assert linked["labs"].loc["c", "iron"] == 3.0
     assert linked["scan"].loc["c", "site"] == "x"
     assert unaligned["labs"].index.tolist() == ["a", "b"]
     assert unaligned["scan"].index.tolist() == ["d"]
-
-
-def test_a_labeled_person_of_one_frame_is_kept_and_absent_from_the_other():
     linked, y, unaligned = hv.from_frames({"labs": LABS, "scan": SCAN}, {"a": 0, "c": 1})
     assert list(y.items()) == [("a", 0), ("c", 1)]
-    assert linked["scan"].loc["a"].isna().all()
+    assert linked["scan"].loc["a"].isna().all()  # where this person is absent
     assert linked["labs"]["fast"].tolist() == [True, True]
     assert linked["scan"].index.equals(linked["labs"].index)
     assert unaligned["labs"].index.tolist() == ["b"]
+    before = LABS.copy()
+    with pytest.raises(ValueError, match=r"at least 2 frames, or labels, but got 'labs' alone"):
+        hv.from_frames({"labs": LABS})
+    assert hv.from_frames({"labs": LABS}, {"a": 0}).y.to_dict() == {"a": 0}
+    pd.testing.assert_frame_equal(LABS, before)
 
 
 @pytest.mark.filterwarnings("ignore:.*persons in no frame", "ignore:No person of")
@@ -79,14 +81,6 @@ def test_numbers_and_texts_that_are_the_same_stop(number, text):
         hv.from_frames({"labs": LABS, "scan": scan, "third": third})
     with pytest.raises(ValueError, match=r"7(\.0)? in labels is a number"):
         hv.from_frames({"labs": LABS, "scan": scan}, {"c": 0, number: 1}, match_ids=["zeros"])
-
-
-def test_one_frame_needs_labels():
-    before = LABS.copy()
-    with pytest.raises(ValueError, match=r"at least 2 frames, or labels, but got 'labs' alone"):
-        hv.from_frames({"labs": LABS})
-    assert hv.from_frames({"labs": LABS}, {"a": 0}).y.to_dict() == {"a": 0}
-    pd.testing.assert_frame_equal(LABS, before)
 
 
 def test_an_index_of_several_levels_matches_one_of_the_same():

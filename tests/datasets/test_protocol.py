@@ -1,5 +1,3 @@
-from dataclasses import FrozenInstanceError
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,8 +22,9 @@ def test_the_split_reads_one_permutation_from_left_to_right(n, ends):
     for part, indices in zip(PARTS, expected, strict=True):
         np.testing.assert_array_equal(getattr(split, part), indices)
     assert set(split_rows(500).test) != set(split_rows(500).test)
-    with pytest.raises(FrozenInstanceError):
-        split.test = np.arange(3)
+    generator = np.random.default_rng(n)  # which is used and moved on
+    np.testing.assert_array_equal(split_rows(n, random_state=generator).test, split.test)
+    assert not np.array_equal(split_rows(n, random_state=generator).test, split.test)
 
 
 @given(
@@ -48,14 +47,6 @@ def test_every_split_is_a_partition_of_the_asked_sizes(n, labeled, train, left, 
     assert (len(split.test) > 0) == (1 - train - validation > 1e-9)
 
 
-def test_a_generator_is_used_and_moved_on():
-    generator = np.random.default_rng(3)
-    first, second = (split_rows(50, labeled=0.1, random_state=generator) for _ in range(2))
-    expected = split_rows(50, labeled=0.1, random_state=3)
-    np.testing.assert_array_equal(first.test, expected.test)
-    assert not np.array_equal(first.test, second.test)
-
-
 def test_parts_can_be_empty():
     split = split_rows(7, labeled=0.5, train=1.0, validation=0.0, random_state=0)
     assert [len(getattr(split, part)) for part in PARTS] == [4, 3, 0, 0]
@@ -75,16 +66,12 @@ def test_parts_can_be_empty():
     ("n", "shares", "message"),
     (
         (100, {"labeled": 1.5}, "labeled to be a share.*1.5"),
-        (100, {"labeled": -0.1}, "labeled to be a share"),
         (100, {"train": 60}, "train to be a share"),
         (100, {"validation": np.nan}, "validation to be a share"),
         (100, {"train": 0.0}, "train above 0"),
         (100, {"train": 0.9}, "at most 1, but train is 0.9 and validation 0.2"),
         (0, {}, "n to be a whole number"),
-        (10.0, {}, "n to be a whole number"),
         (10, {}, "of 10 rows the part labeled, a share of 0.05, gets none"),
-        (10, {"labeled": 0.99}, "part unlabeled"),
-        (2, {"labeled": 0.5, "validation": 0.2, "train": 0.8}, "part validation"),
         (4, {"labeled": 0.5, "validation": 0.1}, "part validation"),
         (4, {"labeled": 0.5, "validation": 0.38}, "part test"),
         (1, {"labeled": 0.0, "train": 0.4}, "part train"),
@@ -93,6 +80,18 @@ def test_parts_can_be_empty():
 def test_impossible_splits_are_refused(n, shares, message):
     with pytest.raises(ValueError, match=message):
         split_rows(n, **shares)
+
+
+def test_unalign_refuses_what_does_not_fit():
+    views, y = make_aligned()
+    for wrong, message in (
+        (({**views, "b": views["b"][1:]}, y), "'a': 200, 'b': 199"),
+        ((views, y[1:]), "each of the 200 rows, but it holds 199"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            unalign(*wrong)
+    with pytest.raises(ValueError, match="part labeled"):
+        unalign(views, y, labeled=0.001)
 
 
 def test_the_shuffles_follow_the_split_in_one_stream():
@@ -126,7 +125,7 @@ def test_every_part_holds_the_rows_it_says():
         assert words in data.DESCR
 
 
-def test_the_callers_data_is_neither_changed_nor_shared():
+def test_the_callers_data_is_neither_changed_nor_shared_and_keeps_its_type():
     views, y = make_aligned()
     data = unalign(views, y, random_state=0)
     for part in ("linked", "unaligned", "paired", "validation", "test"):
@@ -137,24 +136,6 @@ def test_the_callers_data_is_neither_changed_nor_shared():
     np.testing.assert_array_equal(y, fresh_y)
     for name in views:
         np.testing.assert_array_equal(views[name], fresh[name])
-
-
-def test_lists_are_named_and_float32_stays():
     data = unalign([np.zeros((100, 2), np.float32)] * 2, np.zeros(100, int), random_state=0)
     assert list(data.unaligned) == ["view_0", "view_1"]
     assert data.unaligned["view_1"].dtype == np.float32
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    (
-        ({"views": {"a": np.zeros((200, 2)), "b": np.zeros((199, 2))}}, "'a': 200, 'b': 199"),
-        ({"y": np.zeros(199)}, "each of the 200 rows, but it holds 199"),
-        ({"labeled": 2}, "labeled to be a share"),
-        ({"labeled": 0.001}, "part labeled"),
-    ),
-)
-def test_unalign_refuses_what_does_not_fit(change, message):
-    views, y = make_aligned()
-    with pytest.raises(ValueError, match=message):
-        unalign(**{"views": views, "y": y, **change})

@@ -124,26 +124,19 @@ def assert_same(got, expected):
 
 
 @BOTH
-def test_matrices_come_back_in_the_order_asked_for(path, write):
-    write(path, A=A, note="some text", B=B)
-    content = read_mat(str(path), names=["B", "A"])
-    assert list(content) == ["B", "A"]
-    assert_same(content["A"], A)
-    assert_same(content["B"], B)
+def test_matrices_keep_the_type_of_their_class_in_the_order_asked_for(path, write):
+    values = {name: np.array([[0, 1], [1, 1], [0, 1]], dtype) for name, dtype in DTYPES.items()}
+    write(path, **values, A=A, note="some text", B=B)
+    content = read_mat(str(path), names=["B", "A", *values])
+    assert list(content) == ["B", "A", *values]
+    for name, value in {**values, "A": A, "B": B}.items():
+        assert_same(content[name], value)
     with pytest.raises(ValueError, match=r"a file\.mat.*'notes'.*Did you mean 'note'"):
         read_mat(path, names=["notes"])
 
 
 @BOTH
-def test_a_matrix_keeps_the_type_of_its_matlab_class(path, write):
-    values = {name: np.array([[0, 1], [1, 1], [0, 1]], dtype) for name, dtype in DTYPES.items()}
-    write(path, **values)
-    for name, value in read_mat(path).items():
-        assert_same(value, values[name])
-
-
-@BOTH
-def test_a_cell_array_is_a_list_down_the_columns(path, write):
+def test_a_cell_array_is_a_list_down_the_columns_and_may_have_empty_ones(path, write):
     write(path, X=cells([[A, B], [2 * A, SPARSE], [3 * A, INTEGERS]]))
     got = read_mat(path)["X"]
     assert [type(value).__name__ for value in got] == ["ndarray"] * 4 + ["csr_array", "ndarray"]
@@ -151,6 +144,10 @@ def test_a_cell_array_is_a_list_down_the_columns(path, write):
         assert_same(value, expected)
     np.testing.assert_array_equal(got[4].toarray(), SPARSE.toarray())
     assert_same(got[5], INTEGERS)
+    write(path, E=np.zeros((0, 3)), X=cells([[np.zeros((2, 0)), A]]))
+    content = read_mat(path)
+    assert content["E"].shape == (0, 3)
+    assert [value.shape for value in content["X"]] == [(2, 0), (2, 3)]
 
 
 @BOTH
@@ -165,14 +162,6 @@ def test_a_sparse_matrix_is_a_csr_array(path, write, scale):
         np.testing.assert_array_equal(got.toarray(), dense)
 
 
-@BOTH
-def test_empty_matrices_and_cell_arrays_keep_their_shape(path, write):
-    write(path, E=np.zeros((0, 3)), X=cells([[np.zeros((2, 0)), A]]))
-    content = read_mat(path)
-    assert content["E"].shape == (0, 3)
-    assert [value.shape for value in content["X"]] == [(2, 0), (2, 3)]
-
-
 NOT_NUMERIC = [
     (write5, "char", {"V": "text"}),
     (write73, "char", {"V": "text"}),
@@ -182,8 +171,6 @@ NOT_NUMERIC = [
     (write5, "complex", {"V": SPARSE * 1j}),
     (write5, r"V\{2\}.*char", {"V": cells([[A, "text"]])}),
     (write73, r"V\{2\}.*char", {"V": cells([[A, "text"]])}),
-    (write5, r"V\{2\}.*complex", {"V": cells([[A, A * 1j]])}),
-    (write5, r"V\{2\}.*struct", {"V": cells([[A, {"field": 1}]])}),
     (write5, r"V\{1\}.*cell array in a cell", {"V": cells([[cells([[A]]), A]])}),
     (write73, r"V\{1\}.*cell array in a cell", {"V": cells([[[[A]], A]])}),
 ]
@@ -198,25 +185,16 @@ def test_what_is_not_numeric_is_named_and_not_left_out_unasked(path, write, kind
     assert list(read_mat(path, names=["A"])) == ["A"]
 
 
-@pytest.mark.parametrize("kind", ("struct", "function_handle", "string", None))
-def test_groups_and_objects_of_a_73_file_are_refused(path, kind):
-    write73(path, A=A)
-    with h5py.File(path, "r+") as file:
-        if kind is None:  # its orientation is unknown
-            file["V"] = A
-        else:
-            file.create_group("V").attrs["MATLAB_class"] = np.bytes_(kind)
-    with pytest.raises(ValueError, match=f"'V' is {kind or 'not written by MATLAB'}"):
-        read_mat(path)
-
-
-def test_function_handles_of_a_real_file_are_refused_by_name():
-    path = SCIPY_FILES / "some_functions.mat"
-    if not path.exists():
-        pytest.skip("scipy is installed without its test files")
-    with pytest.raises(ValueError, match=r"some_functions\.mat.*'sqr' is function"):
-        read_mat(path)
-    assert list(read_mat(path, names=["a"])) == ["a"]
+def test_groups_and_objects_of_a_73_file_are_refused(path):
+    for kind in ("struct", "function_handle", "string", None):
+        write73(path, A=A)
+        with h5py.File(path, "r+") as file:
+            if kind is None:  # its orientation is unknown
+                file["V"] = A
+            else:
+                file.create_group("V").attrs["MATLAB_class"] = np.bytes_(kind)
+        with pytest.raises(ValueError, match=f"'V' is {kind or 'not written by MATLAB'}"):
+            read_mat(path)
 
 
 def test_what_is_not_a_mat_file_is_named(path):
@@ -241,13 +219,20 @@ def test_a_file_cut_short_is_named(path, write):
             read_mat(path)
 
 
-@pytest.mark.parametrize(("part", "value"), (("ir", 2**40), ("jc", 2**40), ("ir", 2)))
-def test_indices_that_point_outside_of_a_sparse_matrix_are_an_error_not_a_crash(path, part, value):
-    write73(path, S=SPARSE)
-    with h5py.File(path, "r+") as file:
-        file["S"][part][1] = value
-    with pytest.raises(ValueError, match=r"a file\.mat cannot be read"):
-        read_mat(path)
+def test_indices_and_shapes_that_contradict_a_matrix_are_an_error_not_a_crash(path):
+    for part, value in (("ir", 2**40), ("jc", 2**40), ("ir", 2)):
+        write73(path, S=SPARSE)
+        with h5py.File(path, "r+") as file:
+            file["S"][part][1] = value
+        with pytest.raises(ValueError, match=r"a file\.mat cannot be read"):
+            read_mat(path)
+    for kind in ("double", "cell"):
+        write73(path, A=np.zeros((0, 3)))
+        with h5py.File(path, "r+") as file:
+            file["A"][:] = [10**5, 10**5]  # of a matrix that is empty
+            file["A"].attrs["MATLAB_class"] = np.bytes_(kind)
+        with pytest.raises(ValueError, match=r"a file\.mat cannot be read.*\(100000, 100000\)"):
+            read_mat(path)
 
 
 @pytest.mark.parametrize(("format", "n_cells"), (("4", 1), ("5", 1), ("5", 3), ("7.3", 3)))
@@ -268,16 +253,6 @@ def test_sparse_matrices_far_larger_than_their_file_are_refused(path, format, n_
     got = got if n_cells == 1 else got[-1]
     assert got.shape == (10**6, 1)
     assert got.sum() == got[5, 0] == 1
-
-
-@pytest.mark.parametrize("kind", ("double", "cell"))
-def test_an_empty_matrix_with_a_shape_that_is_not_empty_is_refused(path, kind):
-    write73(path, A=np.zeros((0, 3)))
-    with h5py.File(path, "r+") as file:
-        file["A"][:] = [10**5, 10**5]
-        file["A"].attrs["MATLAB_class"] = np.bytes_(kind)
-    with pytest.raises(ValueError, match=r"a file\.mat cannot be read.*\(100000, 100000\)"):
-        read_mat(path)
 
 
 # Versions 4 to 7: as scipy reads them, and damaged ones without a crash.
@@ -313,7 +288,10 @@ def assert_equal(ours, scipys):
 
 
 @pytest.mark.parametrize("path", WRITTEN_BY_MATLAB, ids=lambda path: path.name)
-def test_numeric_variables_are_read_as_by_scipy(path):
+def test_numeric_variables_are_read_as_by_scipy_and_functions_refused(path):
+    if path.name == "some_functions.mat":
+        with pytest.raises(ValueError, match=r"some_functions\.mat.*'sqr' is function"):
+            read_mat(path)
     if h5py.is_hdf5(path) or path.name.startswith(("bad", "malformed", "corrupted", "debigged")):
         pytest.skip("of version 7.3, or damaged on purpose")
     with path.open("rb") as file:
@@ -322,15 +300,6 @@ def test_numeric_variables_are_read_as_by_scipy(path):
             cells = ours if isinstance(ours, list) else [ours]
             if not any(isinstance(cell, str) for cell in cells):
                 assert_equal(ours, scipy.io.loadmat(path, mat_dtype=True)[name])
-
-
-@pytest.mark.parametrize("dtype", ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f8"))
-def test_sparse_matrices_of_every_type_are_read_as_by_scipy(dtype):
-    low = 0 if dtype == "?" or dtype[0] == "u" else -1
-    dense = np.array([[low, 0], [0, 5], [200 if dtype == "u1" else 100, 0]]).astype(dtype)
-    content = as_bytes(A=scipy.sparse.csc_array(dense))
-    assert_equal(read_bytes(content)["A"], scipy.io.loadmat(io.BytesIO(content))["A"])
-    np.testing.assert_array_equal(read_bytes(content)["A"].toarray(), dense)
 
 
 def test_version_4_is_read_as_doubles():
@@ -379,24 +348,16 @@ def test_sizes_are_compared_with_the_file_before_memory_is_taken(tmp_path):
         read_bytes(header + b"A\0" + bytes(100))
 
 
-def test_damaged_compressed_numbers_are_refused_by_their_checksum():
+def test_wrong_checksums_and_two_variables_of_a_name_are_refused_and_cells_in_cells_not_entered():
     content = as_bytes(compress=True, A=np.ones((50, 50)))
     with pytest.raises(zlib.error):
         read_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-
-
-def test_cells_in_cells_are_not_entered():
+    with pytest.raises(ValueError, match="Two variables are called 'A'"):
+        read_bytes(content + content[128:])
     body = b""
     for _ in range(5000):  # as deep as would exhaust the stack
         flags = struct.pack("<IIII", 6, 8, 1, 0) + struct.pack("<IIii", 5, 8, 1, 1)
         body = flags + struct.pack("<IBBBB", 0x10001, 65, 0, 0, 0) + body
         body = struct.pack("<II", 14, len(body)) + body
-    assert read_bytes(b"MATLAB 5.0".ljust(124) + b"\x00\x01IM" + body) == {
-        "A": ["a cell array in a cell array"]
-    }
-
-
-def test_two_variables_of_one_name_are_refused():
-    content = as_bytes(A=X)
-    with pytest.raises(ValueError, match="Two variables are called 'A'"):
-        read_bytes(content + content[128:])
+    found = read_bytes(b"MATLAB 5.0".ljust(124) + b"\x00\x01IM" + body)
+    assert found == {"A": ["a cell array in a cell array"]}

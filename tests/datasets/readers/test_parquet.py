@@ -5,7 +5,6 @@ import os
 import pickle
 import resource
 import tempfile
-import threading
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import hotview as hv
-from hotview._validation import check_tables
 from hotview.datasets import read_views
 from hotview.datasets.readers import parquet
 from hotview.datasets.readers.parquet import ParquetRows
-from hotview.training.process_group import shard_of_rank
 
 random = np.random.default_rng(0)
 SINGLE = {f"c{j}": random.normal(size=100).astype(np.float32) for j in range(3)}
@@ -74,53 +71,6 @@ def test_a_large_file_is_mapped_and_the_same(tmp_path, group, columns):
     names = [*columns][::-2]
     found = read_views(path, mmap=True, columns=names)["a"]
     np.testing.assert_array_equal(found[:], read_views(path, columns=names)["a"])
-
-
-def test_a_small_file_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "_LARGE", 100 * 3 * 4)
-    path = write(tmp_path / "a.parquet")
-    assert isinstance(read_views(path, mmap=True)["a"], np.ndarray)
-
-
-def test_opening_unpacks_nothing_and_a_row_its_group_once(tmp_path, unpacked):
-    X = read_views(write(tmp_path / "a.parquet"), mmap=True)["a"]
-    assert unpacked == []
-    X[np.array([55, 9])]
-    assert unpacked == [0, 5]
-    X[50:60]
-    X[59:61]
-    assert unpacked == [0, 5, 6]
-    assert isinstance(np.asarray(X), np.ndarray)
-    assert sorted(unpacked) == list(range(10))
-
-
-def test_a_process_unpacks_the_groups_of_its_own_rows(tmp_path, unpacked):
-    path = write(tmp_path / "a.parquet")
-    table = check_tables(read_views(path, mmap=True))["a"]
-    own = shard_of_rank(100, 1, 3)
-    for start in range(own.start, own.stop, 5):
-        table.rows(slice(start, min(start + 5, own.stop)))
-        table.rows(np.arange(own.start, own.stop)[::-3])
-    assert unpacked == list(range(own.start // 10, (own.stop - 1) // 10 + 1))
-
-
-def test_threads_unpack_every_group_once(tmp_path, unpacked):
-    path = write(tmp_path / "a.parquet", MIXED, group=5)
-    expected, X = read_views(path)["a"], read_views(path, mmap=True)["a"]
-    numbers = [np.random.default_rng(i).permutation(100) for i in range(4)]
-    found = [None] * 4
-
-    def read(i):
-        found[i] = np.concatenate([X[part] for part in np.array_split(numbers[i], 25)])
-
-    threads = [threading.Thread(target=read, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(unpacked) == list(range(20))
-    for part, rows in zip(found, numbers, strict=True):
-        np.testing.assert_array_equal(part, expected[rows])
 
 
 def test_a_fit_is_the_same_to_the_last_bit(tmp_path):
@@ -187,10 +137,6 @@ def test_a_damaged_group_is_named_when_it_is_asked_for(tmp_path):
 
 def test_the_room_is_reserved_before_anything_is_read(tmp_path):
     path = write(tmp_path / "a.parquet")
-    X = read_views(path, mmap=True)["a"]
-    about = os.fstat(X._stream.fileno())
-    assert about.st_size == 100 * 3 * 4
-    assert about.st_blocks > 0
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
     try:
@@ -204,9 +150,10 @@ def test_another_process_opens_it_again_and_reads_what_it_needs(tmp_path, unpack
     path = write(tmp_path / "a.parquet", MIXED)
     X = read_views(path, mmap=True)["a"]
     again = pickle.loads(pickle.dumps(X))
-    assert unpacked == []
-    np.testing.assert_array_equal(again[20:30], read_views(path)["a"][20:30])
-    assert unpacked == [2]
+    assert unpacked == []  # by opening it
+    np.testing.assert_array_equal(again[25:30], read_views(path)["a"][25:30])
+    again[29:31]
+    assert unpacked == [2, 3]
     write(path, {name: column[:50] for name, column in MIXED.items()})
     with pytest.raises(ValueError, match=r"to have 100 rows, as where it was read first, .* 50"):
         pickle.loads(pickle.dumps(X))
@@ -248,13 +195,10 @@ NUMERIC = {
 }
 
 
-def test_numbers_of_any_type_become_float64_and_nulls_nan(path):
+def test_numbers_of_any_type_become_float64_unless_all_are_float32_and_nulls_nan(path):
     got = read(path, {kind: column for kind, (column, _) in NUMERIC.items()})
     assert got.dtype == np.float64
     np.testing.assert_array_equal(got.T, [expected for _, expected in NUMERIC.values()])
-
-
-def test_float32_is_kept_if_all_columns_are(path):
     single = pa.array([0.1, None], pa.float32())
     got = read(path, {"a": single, "b": single})
     assert got.dtype == np.float32
@@ -266,9 +210,7 @@ NOT_NUMERIC = {
     "string": (pa.array([None, "x"]), "holds string.*'x' in row 2"),
     "category": (pa.array(["x"]).dictionary_encode(), "holds dictionary.*'x' in row 1"),
     "timestamp": (pa.array([10], pa.timestamp("ns")), "holds timestamp.*row 1"),
-    "date": (pa.array([10], pa.date32()), "holds date32"),
     "list": (pa.array([[1.0, 2.0]]), "holds list"),
-    "struct": (pa.array([{"x": 1}]), "holds struct"),
     "all null text": (pa.array([None], pa.string()), "holds string.*None in row 1"),
     "long integer": (pa.array([2**53 + 1]), f"{2**53 + 1}.*digits"),
     "long unsigned": (pa.array([2**64 - 1], pa.uint64()), f"{2**64 - 1}.*digits"),
@@ -284,13 +226,10 @@ def test_what_is_not_a_number_is_named(path, column, message):
     np.testing.assert_array_equal(read(path, table, drop=["b"]), [[1.0]] * len(column))
 
 
-def test_a_table_without_columns_or_rows_is_refused(path):
+def test_what_is_not_parquet_or_no_table_is_named(path):
     for columns in ({}, {"a": pa.array([], pa.float64())}):
         with pytest.raises(ValueError, match=r"lab\.parquet"):
             read(path, columns)
-
-
-def test_what_is_not_parquet_is_named(path):
     pq.write_table(pa.table({"a": [1.0] * 100}), path)
     for content in (b"", b"PAR1", b"a,b\n1,2\n", path.read_bytes()[:-50]):
         path.write_bytes(content)
