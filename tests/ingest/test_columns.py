@@ -1,5 +1,4 @@
 import datetime
-import json
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +7,7 @@ from pyarrow import parquet
 from sklearn.preprocessing import OneHotEncoder
 
 from hotview.datasets.files import Options
-from hotview.ingest.columns import Column, ViewColumns, choose_columns, encode_table
+from hotview.ingest.columns import Column, choose_columns, encode_table
 from hotview.ingest.dates import DateFormat
 from hotview.ingest.numbers import NumberFormat
 from hotview.ingest.tables import open_table
@@ -43,11 +42,6 @@ def test_an_unseen_category_is_zero_in_all_columns_and_reported(table):
     assert encoded.unseen == {"sex": ["X"], "town": ["Kiel"]}
 
 
-def test_numbers_can_be_categories(table):
-    view = choose_columns(table("ward,age\n1,30\n2,40\n1,50\n"), (), {"ward"})
-    assert view.columns == (Column("ward", ("1", "2")), Column("age"))
-
-
 def test_free_text_raises_all_columns_at_once(table):
     rows = "\n".join(f"person {i},{i},street {i % 60}" for i in range(130))
     text = f"name,age,street\n{rows}\n"
@@ -79,24 +73,14 @@ def test_one_word_among_numbers_is_a_mistake_and_not_a_category(table):
     ):
         choose_columns(table(f"age\n{rows}\n"), (), ())
     assert choose_columns(table(f"age\n{rows}\n"), (), {"age"}).n_columns == 3
-
-
-def test_a_saved_index_raises(table):
-    with pytest.raises(ValueError, match="looks like a row index"):
-        choose_columns(table(",age\n0,3\n1,4\n"), (), ())
-    assert choose_columns(table(",age\n0,3\n1,4\n"), {""}, ()).n_columns == 1
+    view = choose_columns(table("ward,age\n1,30\n2,40\n1,50\n"), (), {"ward"})
+    assert view.columns == (Column("ward", ("1", "2")), Column("age"))  # by request
 
 
 def test_a_column_that_is_gone_is_named(table):
     view = choose_columns(table("age,weight\n1,2\n"), (), ())
     with pytest.raises(ValueError, match=r"no column 'weight', as at fit. Did you mean 'Weight'"):
         encode_table(table("age,Weight\n1,2\n", "b.csv"), view)
-
-
-def test_text_far_down_is_found(table):
-    rows = "\n".join(["1.5"] * 100_000 + ["A", "B"] * 50_000)
-    opened = table(f"dose,age\n{rows.replace(chr(10), ',1' + chr(10))},1\n")
-    assert opened.find_text() == ["dose"]
 
 
 def test_parquet_columns_are_what_their_types_say(tmp_path):
@@ -200,9 +184,7 @@ GROUPED = [*(f"{i},{100 + i}" for i in range(1, 13)), "850"]
 #: Cells of the fit, cells of a new file, and the numbers that these are.
 AS_AT_FIT = [
     (GROUPED, ["1,050"], [1050]),
-    (GROUPED, ["1050", "<7", "-"], [1050, 7, np.nan]),
     (["1,5", "2,5"], ["1,050"], [1.05]),
-    (["5 mg", "<6 mg", "7 mg"], ["<8 mg"], [8]),
     (["5", "6"], ["<8", "n.a."], [8, np.nan]),
     (["03/25/2024", "01/02/2024"], ["04/05/2024"], [94]),
     (["31.01.2024", "1.2.2024"], ["2024-01-30 12:00"], [-0.5]),
@@ -224,7 +206,6 @@ OTHERWISE = [
     (["1.5", "6"], ["1,5"], [1.5], "is written otherwise than at fit: decimal point ',' ('1,5' is"),
     (["1,5", "6"], ["1.5"], [1.5], "is written otherwise than at fit: decimal point '.'."),
     (["2024-01-31"], ["25/02/2024"], [25], "otherwise than at fit: dates, .* (day first)"),
-    (["03/25/2024", "01/02/2024"], ["25/04/2024"], [114], "otherwise than at fit: dates, .* (day"),
 ]
 
 
@@ -244,10 +225,8 @@ NOT_AS_AT_FIT = [
     (["5", "6"], ["a=b"], r"pass missing=\{'b': \['a=b'\]\}"),
     (["5.5", "6"], ["1,050"], r"two ways.*decimal=\{'b': ','\} if it is 1.05"),
     (["1,5", "2,5"], ["1.050"], r"two ways.*thousands=\{'b': '.'\} if it is 1050"),
-    (["1.5 mg", "2 mg"], ["1,050 mg"], r"two ways"),
     (["2024-01-31", "2024-02-01"], ["soon"], "expected dates in column 'x', as at fit, but got"),
     (["2024-01-31", "2024-02-01"], ["03/04/2024"], r"two ways.*dates=\{'b': 'day-first'\}"),
-    (["2024-01-31", "2024-02-01"], ["31.01.24"], r"expected dates in column 'x'"),
 ]
 
 
@@ -267,14 +246,10 @@ def test_what_is_said_of_a_new_file_comes_before_the_format_of_the_fit(table):
     view = choose_columns(table(column("03/25/2024", "01/02/2024"), "a.tsv"), (), ())
     encoded = encode_table(table(column("03/04/2024"), "b.tsv", dates={"b": "day-first"}), view)
     assert encoded.X[0, 0] == 92  # 3 April, where 25 March was the day 83
-
-
-def test_what_was_said_at_fit_leaves_the_formats_of_its_columns(table):
-    said = {"thousands": {"": ","}, "dates": "day-first"}
+    said = {"thousands": {"": ","}, "dates": "day-first"}  # of all files, at fit too
     view = choose_columns(table(column("1,050", "2,050"), "a.tsv", **said), (), ())
-    np.testing.assert_array_equal(
-        encode_table(table(column("<5", "1,050"), "b.tsv", **said), view).X, [[5], [1050]]
-    )
+    encoded = encode_table(table(column("<5", "1,050"), "b.tsv", **said), view)
+    np.testing.assert_array_equal(encoded.X, [[5], [1050]])
 
 
 def test_points_beside_decimal_commas_stop_in_new_files_too(table):
@@ -287,10 +262,3 @@ def test_points_beside_decimal_commas_stop_in_new_files_too(table):
         encode_table(new, view)
     given = table('cost,share\n1.050,"5,2 %"\n', "new.csv", decimal=",")
     np.testing.assert_array_equal(encode_table(given, view).X, [[1050, 5.2]])
-
-
-def test_columns_survive_json():
-    dose = Column("dose", None, NumberFormat(",", ".", "µg/L"))
-    columns = (Column("a"), Column("b", ("x", "ü")), dose, Column("day", None, DAY))
-    for view in (ViewColumns(None, 4), ViewColumns(columns, 5)):
-        assert ViewColumns.from_json(json.loads(json.dumps(view.to_json()))) == view

@@ -35,23 +35,11 @@ def test_ids_in_both_views_are_linked_and_other_rows_keep_their_labels(folder):
     assert any("1 ids of labels are in no view" in note for note in dataset.notes)
 
 
-def test_an_id_in_several_views_counts_once(folder):
-    (folder / "third.csv").write_text("id,x\nbert,1\ndora,2\n")
-    (folder / "scan.csv").write_text("size,id\n10,dora\n20,bert\n30,anna\n")
-    dataset = read_dataset(DatasetFiles((*BOTH, "third.csv"), "labels.csv", "y", "id"))
-    assert dataset.ids.tolist() == ["anna", "bert", "dora"]
-    assert dataset.is_complete.tolist() == [False, True, False]  # anna is in two of three
-    assert dataset.label_counts == {"ill": 1, "well": 1}
-
-
-def test_without_ids_everything_is_unaligned(folder):
+def test_without_ids_everything_is_unaligned_and_a_table_may_have_its_own_labels(folder):
     dataset = read_dataset(DatasetFiles(BOTH, drop=["id"]))
     assert len(dataset.ids) == 0
     assert not dataset.has_labels
     np.testing.assert_array_equal(dataset.unaligned["scan"], [[10], [20], [30]])
-
-
-def test_labels_in_a_views_own_table_need_no_ids(folder):
     (folder / "blood.csv").write_text("iron,y\n1,0\n2,1\n3,\n")
     dataset = read_dataset(DatasetFiles(("blood.csv", "genes.npy"), label_column="y"))
     assert dataset.unaligned_target["blood"].tolist() == [0, 1, None]
@@ -70,9 +58,6 @@ def test_labels_in_the_views_of_linked_rows_are_put_together(folder):
     (folder / "scan.csv").write_text("id,size,y\nanna,1,\nbert,2,x\ncarl,3,1\n")
     dataset = read_dataset(DatasetFiles(BOTH, label_column="y", id_column="id"))
     assert dataset.target.tolist() == ["1", "x"]  # text in one view makes all of them text
-    (folder / "blood.csv").write_text("id,iron\nanna,1\nanna,2\n")
-    with pytest.raises(ValueError, match="1 come more often: 'anna'"):
-        read_dataset(DatasetFiles(("blood.csv", "genes.npy"), id_column="id"))
 
 
 def test_a_marker_may_stand_for_no_label(folder):
@@ -83,14 +68,6 @@ def test_a_marker_may_stand_for_no_label(folder):
     dataset = read_dataset(DatasetFiles(BOTH, "labels.csv", "y", "id", unlabeled_marker="-1"))
     assert dataset.target.tolist() == [None, 0]
     assert dataset.labeled_ids == ["carl", "bert"]
-
-
-def test_numeric_columns_that_look_like_ids_are_noted(folder):
-    rows = "\n".join(f"p{i},{100 + i},{i % 3}" for i in range(30))
-    (folder / "blood.csv").write_text(f"id,number,iron\n{rows}\nanna,130,0\n")
-    dataset = read_dataset(DatasetFiles(BOTH, id_column="id"))
-    assert any("'number' of blood: whole numbers, all different" in note for note in dataset.notes)
-    assert not any("'iron'" in note for note in dataset.notes)
 
 
 UNKNOWN = "'x' of lab holds numbers and 'unknown', and is read as categories."
@@ -165,7 +142,6 @@ def test_ids_of_a_matrix_come_from_a_table(folder):
         ((None, "z", "id"), {}, "No view has a column 'z'"),
         ((), {"ids": {"scan": "labels.csv"}}, "ids needs id_column"),
         ((None, None, "id"), {"ids": {"brain": "labels.csv"}}, "No view is called 'brain'"),
-        ((None, None, "id"), {"drop": ["x"]}, "No table has a column 'x'.*drop"),
         ((None, None, "id"), {"categorical": ["irn"]}, "Did you mean 'iron'"),
     ),
 )
@@ -176,31 +152,16 @@ def test_inconsistent_settings_raise(folder, labels, more, message):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_a_large_parquet_file_stays_on_disk_and_few_rows_are_read(tmp_path, monkeypatch):
-    random = np.random.default_rng(0)
-    columns = {"x": random.normal(size=5000), "n": np.arange(5000.0) % 7}
+def test_a_large_parquet_file_stays_on_disk_and_a_column_like_an_id_is_noted(tmp_path, monkeypatch):
+    x = np.random.default_rng(0).normal(size=5000)
+    columns = {"x": x, "who": np.arange(5000.0), "nearly": np.minimum(np.arange(5000.0), 4998)}
     parquet.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=1000)
-    groups, read = [], parquet.ParquetFile.iter_batches
-
-    def recording(self, **options):
-        groups.extend(options["row_groups"])
-        return read(self, **options)
-
-    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", recording)
     monkeypatch.setattr(readers_parquet, "_LARGE", 0)
     dataset = read_dataset(DatasetFiles([str(tmp_path / "a.parquet")]))
     assert not isinstance(dataset.rows["a"], np.ndarray)
     assert dataset.unaligned["a"] is dataset.rows["a"]
-    assert dataset.notes == []
-    assert groups == [0]
     np.testing.assert_array_equal(dataset.rows["a"][:], np.column_stack(list(columns.values())))
-
-
-def test_a_column_like_an_id_is_noted_in_a_large_parquet_file_too(tmp_path, monkeypatch):
-    columns = {"who": np.arange(5000.0), "nearly": np.minimum(np.arange(5000.0), 4998)}
-    parquet.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=1000)
-    monkeypatch.setattr(readers_parquet, "_LARGE", 0)
-    (note,) = read_dataset(DatasetFiles([str(tmp_path / "a.parquet")])).notes
+    (note,) = dataset.notes
     assert note.startswith("'who' of a: whole numbers, all different")
 
 
@@ -225,6 +186,7 @@ def test_rows_are_linked_in_pairs_and_nan_where_absent(folder):
     assert dataset.target.tolist() == ["ill", "well", None, None]
     assert dataset.links == {("blood", "scan"): 2, ("blood", "third"): 2, ("scan", "third"): 2}
     assert dataset.is_complete.tolist() == [True, False, False, False]
+    assert dataset.label_counts == {"ill": 1, "well": 1}  # an id in several views counts once
     assert dataset.unaligned == {}
     some = dataset.take_linked(np.array([3, 0]))
     assert some.links == {("blood", "scan"): 1, ("blood", "third"): 1, ("scan", "third"): 2}
@@ -276,24 +238,13 @@ def test_ids_that_differ_in_spelling_stop_until_it_is_said_whether_they_do(spell
 
 def test_ids_of_labels_stop_too(spelled, folder):
     (folder / "scan.csv").write_text("id,size\n008,20\n007,10\n")
-    with pytest.raises(
-        ValueError, match=r"^2 more ids .*'007' in view 'blood' and '7.0' in labels"
-    ):
+    message = r"^2 more ids .*'007' in view 'blood' and '7.0' in labels"
+    with pytest.raises(ValueError, match=message):
         read_dataset(spelled)
     with pytest.raises(ValueError, match=r"no row has one. 3 labels are of ids in no view: '7.0'"):
         read_dataset(replace(spelled, match_ids=("exact",)))
-    assert read_dataset(replace(spelled, match_ids=("zeros",))).label_counts == {
-        "ill": 1,
-        "well": 1,
-    }
-
-
-def test_ids_that_become_the_same_in_one_table_stop(spelled, folder):
-    (folder / "scan.csv").write_text("id,size\n8,20\n08,10\n")
-    with pytest.raises(
-        ValueError, match="ids in view 'scan', but '8' and '08' are the same if dif"
-    ):
-        read_dataset(replace(spelled, match_ids=("zeros",)))
+    counts = read_dataset(replace(spelled, match_ids=("zeros",))).label_counts
+    assert counts == {"ill": 1, "well": 1}
 
 
 def test_rows_of_the_fit_are_recognized_in_any_spelling_that_tells_them_apart(spelled, folder):
@@ -321,3 +272,57 @@ def test_tables_of_labels_and_ids_have_formats_of_their_own(folder):
     assert dataset.target.tolist() == ["müde", "wach"]
     with pytest.raises(ValueError, match=r"No file is called 'label'.*mean 'labels'.*delimiter"):
         read_dataset(replace(files, text={"delimiter": {"label": ";"}}))
+
+
+@pytest.fixture
+def visits(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "blood.csv").write_text("id,person,iron\n1,anna,0.5\n2,anna,0.7\n3,bert,0.2\n")
+    (tmp_path / "scan.csv").write_text("id,size\n2,1.5\n3,2.5\n9,3.5\n")
+    (tmp_path / "labels.csv").write_text("id,person,y\n1,anna,a\n2,anna,b\n3,bert,a\n9,carl,b\n")
+    return tmp_path
+
+
+def read_visits(views=BOTH, labels="labels.csv", **more):
+    return read_dataset(
+        DatasetFiles(views, labels, "y", "id", **{"group_column": "person", **more})
+    )
+
+
+def test_groups_belong_to_ids_whatever_table_has_them(visits):
+    dataset = read_visits()
+    assert dataset.groups.tolist() == ["anna", "bert"]
+    assert {n: g.tolist() for n, g in dataset.unaligned_groups.items()} == {
+        "blood": ["anna"],
+        "scan": ["carl"],
+    }
+    assert dataset.labeled_groups == {"anna", "bert", "carl"}
+    assert [len(view.columns) for view in dataset.preprocessing.views.values()] == [1, 1]
+    assert not dataset.notes
+    dataset = read_visits(group_column=None, drop=["person"])
+    assert dataset.groups is None
+    assert (dataset.unaligned_groups, dataset.labeled_groups) == ({}, set())
+
+
+def test_groups_of_views_without_ids_are_those_of_their_rows(visits):
+    dataset = read_dataset(DatasetFiles(("blood.csv",), drop=["id"], group_column="person"))
+    assert dataset.unaligned_groups["blood"].tolist() == ["anna", "anna", "bert"]
+
+
+def test_a_table_of_ids_may_have_groups(visits):
+    np.save("gene.npy", np.zeros((2, 3)))
+    (visits / "who.csv").write_text("id,person\n2,anna\n12,dora\n")
+    dataset = read_visits((*BOTH, "gene.npy"), ids={"gene": "who.csv"})
+    assert dataset.unaligned_groups["gene"].tolist() == ["dora"]
+
+
+def test_groups_that_are_absent_contradictory_or_misspelled(visits):
+    (visits / "labels.csv").write_text("id,y\n1,a\n2,b\n3,a\n9,b\n")
+    dataset = read_visits()
+    assert dataset.unaligned_groups["scan"].tolist() == [None]
+    assert "1 rows have no group in 'person': each is its own." in dataset.notes
+    (visits / "labels.csv").write_text("id,person,y\n1,anna,a\n2,bert,b\n3,bert,a\n")
+    with pytest.raises(ValueError, match=r"one group per row, but .* contradict each other"):
+        read_visits()
+    with pytest.raises(ValueError, match=r"has a column 'persom' of groups\. Did you mean"):
+        read_visits(group_column="persom", drop=["person"])

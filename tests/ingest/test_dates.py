@@ -27,15 +27,11 @@ def read(cells, order=None):
 WRITTEN = {
     "ISO": ["2024-01-31", "2024-03-01"],
     "slashes": ["2024/1/31", "2024/3/1"],
-    "with time": ["2024-01-31T00:00", "2024-03-01 00:00:00.000"],
     "with zone": ["2024-01-31T00:00:00Z", "2024-03-01 02:00+02:00"],
     "zone without colon": ["2024-01-31 00:00:00+0000", "2024-02-29 19:00:00-0500"],
     "Germany": ["31.01.2024", "1.3.2024"],
-    "England": ["31/01/2024", "01/03/2024"],
     "America": ["01/31/2024", "03/01/2024"],
     "dashes": ["31-01-2024", "01-03-2024"],
-    "names": ["31 January 2024", "1 March 2024"],
-    "short names": ["31-Jan-2024", "1-Mar-2024"],
     "names first": ["Jan 31, 2024", "March 1 2024"],
     "capitals": ["31 JAN 2024", "1. Mar. 2024"],
     "several ways": ["31.1.2024", "2024-03-01"],
@@ -57,11 +53,6 @@ def test_months_by_their_names(name):
     expected = (datetime(2023, month, 9) - datetime(2023, 1, 1)) / DAY
     for text in (name, name[:3], name[:3].upper(), *(["Sept", "Sep."] if month == 9 else [])):
         assert read([f"9 {text} 2023", "2023-01-01"]) == [expected, 0]
-
-
-@pytest.mark.parametrize("word", ("marraskuuta", "marble", "decision", "mai", "juin"))
-def test_words_that_begin_like_months_are_none(word):
-    assert recognize([f"5 {word} 2024", f"6 {word} 2024"]) is None
 
 
 def test_time_and_zone_are_parts_of_a_day():
@@ -109,26 +100,23 @@ def test_day_or_month_first_is_refused_with_both_options():
     assert read(["03/04/2024", "05/07/2024"], "day-first") == [0, days]
     days = (datetime(2024, 5, 7) - datetime(2024, 3, 4)).days
     assert read(["03/04/2024", "05/07/2024"], "month-first") == [0, days]
+    with pytest.raises(ValueError, match="'25/04/2024', which does not exist if dates are month f"):
+        recognize(["25/04/2024", "03/04/2024"], "month-first")
+    for cell, order, days in (("25/04/2024", "day-first", 22), ("04/25/2024", "month-first", 52)):
+        assert read(["03/04/2024", cell]) == [0, days]  # one date shows the order of all
+        assert recognize(["03/04/2024", cell]).order == order
     assert recognize(["03.04.2024", "05.06.2024"]).order is None  # points: the day is first
     assert read(["03.04.2024", "2024-04-03"]) == [0, 0]
-
-
-def test_one_date_shows_the_order_of_all():
-    for cell, order, days in (("25/04/2024", "day-first", 22), ("04/25/2024", "month-first", 52)):
-        assert read(["03/04/2024", cell]) == [0, days]
-        assert recognize(["03/04/2024", cell]).order == order
 
 
 REFUSED = {
     "both orders": (["25/04/2024", "04/25/2024"], r"some have the day first and some the month"),
     "short years": (["31.12.23", "01.01.24"], r"years of two digits, such as '31.12.23'"),
-    "some short years": (["31.12.2023", "01.01.24"], r"years of two digits, such as '01.01.24'"),
     "short years and names": (["31-Dec-23", "1-Jan-24"], r"of two digits, such as '31-Dec-23'"),
     "no such half": (["1/31/2024 13:05 PM"], r"'1/31/2024 13:05 PM', which does not exist"),
     "no such day": (["2024-02-30", "2024-01-01"], r"the date '2024-02-30', which does not exist"),
     "no such hour": (["2024-01-01 24:30"], r"'2024-01-01 24:30', which does not exist"),
     "zeros": (["0000-00-00", "2024-01-01"], r"does not exist.*missing=\['0000-00-00'\]"),
-    "no leap year": (["29.02.2023"], r"'29.02.2023', which does not exist"),
     "few words": (["2024-01-01"] * 9 + ["soon"], r"dates but for 1 cell, such as 'soon'.*missing"),
 }
 
@@ -139,38 +127,26 @@ def test_dates_that_cannot_be_read_are_refused(cells, message):
         recognize(cells)
 
 
-def test_an_order_that_makes_no_date_is_named():
-    with pytest.raises(ValueError, match="'25/04/2024', which does not exist if dates are month f"):
-        recognize(["25/04/2024", "03/04/2024"], "month-first")
-
-
 @pytest.mark.parametrize(
     "cells",
     (
         *(["1.5", "2"], ["2024"], ["10:30"], ["v1.2.3"], ["Jan 2024"]),
         *(["5 Jan 6 2024"], ["ill"], [None, "-"], ["120/80/60"]),
+        *([f"5 {word} 2024", f"6 {word} 2024"] for word in ("marraskuuta", "marble", "mai")),
     ),
 )
 def test_what_is_no_date_is_left_alone(cells):
     assert recognize(cells) is None
 
 
-@pytest.mark.parametrize("cell", ("2024-02-30", "word", "31.12.24", "5", "03/04/2024"))
-def test_a_cell_that_is_no_date_is_named(cell):
-    with pytest.raises(ValueError, match=f"^{cell}$"):
-        DateFormat("2024-01-01").parse(["2024-01-02", cell])
-
-
-def test_how_dates_are_read_is_told():
-    text = DateFormat("2024-01-31").describe(["2024-01-31"])
-    assert text == "dates, read as days since 2024-01-31"
-    text = DateFormat("2024-01-31", "day-first").describe(["31/01/2024", "-", "?"])
-    assert text == "dates, read as days since 2024-01-31 (day first), 2 cells missing"
-
-
-def test_formats_survive_json_and_others_are_refused():
+def test_formats_survive_json_and_what_does_not_fit_is_refused():
     format = DateFormat("2024-01-31", "month-first")
     assert DateFormat(**json.loads(json.dumps(format.to_json()))) == format
+    text = DateFormat("2024-01-31", "day-first").describe(["31/01/2024", "-", "?"])
+    assert text == "dates, read as days since 2024-01-31 (day first), 2 cells missing"
+    for cell in ("2024-02-30", "word", "31.12.24", "5", "03/04/2024"):
+        with pytest.raises(ValueError, match=f"^{cell}$"):
+            DateFormat("2024-01-01").parse(["2024-01-02", cell])
     for values in ({"origin": "soon"}, {"origin": "2024-01-31", "order": "year-first"}):
         with pytest.raises(ValueError, match=r"soon|year-first"):
             DateFormat(**values)

@@ -14,10 +14,7 @@ from sklearn.preprocessing import OneHotEncoder
 from hotview._validation import EncodedView
 from hotview.datasets.files import Options
 from hotview.ingest.columns import Column, ViewColumns, choose_columns, encode_table
-from hotview.ingest.frames import (
-    encode_known_views,
-    encode_views,
-)
+from hotview.ingest.frames import encode_known_views, encode_views
 from hotview.ingest.tables import open_table
 
 NAN = np.nan
@@ -128,6 +125,8 @@ def test_numbers_beside_text_of_every_type_of_pandas(dtype):
     if dtype[0].isupper() or dtype == "boolean":
         frame["n"] = pd.array([1, None, 1, 1], dtype=dtype)
         np.testing.assert_array_equal(encode(frame)[0].X[:, 0], [1, NAN, 1, 1])
+    frame["n"] = pd.arrays.SparseArray([0.0, 0.0, 2.0, 0.0])
+    np.testing.assert_array_equal(encode(frame)[0].X[:, 0], [0, 0, 2, 0])
 
 
 def test_categories_are_those_that_occur_sorted_whatever_the_order_of_the_type():
@@ -161,13 +160,6 @@ def test_mixed_values_are_text_as_in_a_file():
     np.testing.assert_array_equal(view.X[:4, :4], np.eye(4)[[0, 3, 0, 3]])
     day = datetime.date(2024, 1, 31)
     assert column([day, "later", day, "later"]).names[0] == "x = 2024-01-31"
-
-
-def test_sparse_columns_of_pandas():
-    zeros = pd.arrays.SparseArray([0.0, 0.0, 2.0, 0.0])
-    np.testing.assert_array_equal(
-        encode(pd.DataFrame({"x": zeros, "t": list("uvuv")}))[0].X[:, 0], [0, 0, 2, 0]
-    )
 
 
 # several tables of one view
@@ -210,13 +202,6 @@ def test_numeric_frames_of_a_view_are_brought_into_one_order():
     assert list(second) == ["age", "dose"]
     with pytest.raises(ValueError, match="it has no column 'dose'"):
         encode(frame, frame[["age"]])
-
-
-def test_additional_columns_of_the_second_table_are_left_out():
-    with pytest.warns(UserWarning, match="left out: 'site' of view 'a'") as caught:
-        first, second = encode(PEOPLE, PEOPLE.assign(site="north"))
-    assert len(caught) == 1
-    np.testing.assert_array_equal(first.X, second.X)
 
 
 # what stays as it is
@@ -279,6 +264,10 @@ def test_additional_columns_are_left_out_with_one_warning_of_all_views():
     assert len(caught) == 1
     np.testing.assert_array_equal(found["b"].X, ENCODED)
     known(frames["a"], left_out={"site", "id"})  # no warning
+    with pytest.warns(UserWarning, match="left out: 'site' of view 'a'") as caught:
+        first, second = encode(PEOPLE, PEOPLE.assign(site="north"))
+    assert len(caught) == 1
+    np.testing.assert_array_equal(first.X, second.X)
 
 
 def test_numeric_frames_are_matched_and_copied_only_if_they_differ():
@@ -297,22 +286,17 @@ def test_numeric_frames_are_matched_and_copied_only_if_they_differ():
     assert known(unnamed, columns) is unnamed  # by position
 
 
-def test_a_missing_column_is_named_with_the_nearest_name():
+def test_missing_columns_and_text_where_the_fit_knew_no_names_are_refused():
     with pytest.raises(
         ValueError, match=r"'a' to have the columns.*no column 'sex'\. Did you mean 'Sex'"
     ):
         known(PEOPLE.rename(columns={"sex": "Sex"}))
     with pytest.raises(ValueError, match="no column 'sex', 'ward'"):
         known(PEOPLE[["age"]])
-
-
-def test_text_where_the_fit_knew_no_names():
-    with pytest.raises(
-        TypeError, match=r"'a' to hold numbers.*no names at fit.*not numeric: 'sex', 'ward'"
-    ):
-        known(PEOPLE, ViewColumns(None, 3))
-    numeric = PEOPLE[["age"]]
+    numeric, unnamed = PEOPLE[["age"]], r"'a' to hold numbers.*no names at fit.*not numeric: 'sex'"
     assert known(numeric, ViewColumns(None, 1)) is numeric
+    with pytest.raises(TypeError, match=unnamed):
+        known(PEOPLE, ViewColumns(None, 3))
 
 
 # what is refused
@@ -356,9 +340,6 @@ def test_numbers_and_dates_as_people_write_them_are_read_as_in_files():
     otherwise = pytest.warns(UserWarning, match="written otherwise than at fit")
     with otherwise, pytest.warns(UserWarning, match="'mmol/L' at fit, and is none here"):
         encode_known_views({"a": plain}, {"a": view.columns})
-
-
-def test_numbers_that_can_be_read_in_two_ways_stop():
     with pytest.raises(ValueError, match=r"two ways.*decimal=',' where the file is read"):
         encode(pd.DataFrame({"x": [f"1,{i}" for i in range(100, 120)]}))
 
@@ -373,20 +354,12 @@ def test_numbers_that_can_be_read_in_two_ways_stop():
         (PEOPLE.assign(x=[[1]] * 6), ValueError, "view 'a': column 'x' holds list<"),
         (pl.DataFrame({"x": [[1]]}), ValueError, "view 'a': column 'x' holds large_list<"),
         (PEOPLE.assign(sex="a\nb"), ValueError, "view 'a', in row 1, has a line break"),
+        (pa.Table.from_pandas(PEOPLE.set_axis(list("uvwxyz"))), ValueError,
+         r"row index.*X\.drop_columns\(\['__index_level_0__'\]\)"),
     ),
-    ids=range(7),
-)
+    ids=range(8),
+)  # fmt: skip
 def test_other_columns_are_refused(frame, error, message):
-    with pytest.raises(error, match=message):
-        encode(frame)
-
-
-def test_an_index_that_pandas_saved_is_refused():
-    table = pa.Table.from_pandas(PEOPLE.set_axis(list("uvwxyz")))
-    with pytest.raises(ValueError, match=r"row index.*X\.drop_columns\(\['__index_level_0__'\]\)"):
-        encode(table)
-    with pytest.raises(ValueError, match="row index"):
-        encode(table, table)
-
-
-# columns of validated tables
+    for several in ((frame,), (frame, frame)):
+        with pytest.raises(error, match=message):
+            encode(*several)

@@ -5,7 +5,6 @@ from hotview.ingest.labels import (
     LabelSource,
     find_labels,
     match_classes,
-    merge_labels,
     parse_classes,
 )
 from hotview.ingest.tables import OpenView
@@ -79,8 +78,3 @@ def test_views_have_labels_of_their_own(table):
     assert cells.by_view == {"b": ["0", "1"]}
     with pytest.raises(ValueError, match="id 'anna' occurs more than once"):
         find_labels(LabelSource(None, "y", "id"), [a], {"a": ["anna", "anna"]})
-
-
-def test_tables_that_contradict_each_other_raise():
-    with pytest.raises(ValueError, match="contradict each other about 1: 'anna'"):
-        merge_labels({"a": {"anna": "1", "bert": "2"}, "b": {"anna": "0", "bert": "2"}})

@@ -60,30 +60,20 @@ def test_preprocessing_survives_json():
     "changes",
     (
         {"views": 3},
-        {"views": [["blood"]]},
         {"views": [["blood", {"columns": None, "n_columns": "3"}]]},
         {"views": [["blood", {"columns": [[3, None]], "n_columns": 1}]]},
         {"views": [["blood", {"columns": [["iron", "FM"]], "n_columns": 2}]]},
-        {"id_column": []},
         {"label_column": 3},
         {"group_column": []},
-        {"group_column": None},
         {"drop": "note"},
-        {"drop": [1]},
         {"text": {"unknown": 1}},
-        {"text": 3},
         {"more": 1},
         {"match_ids": ["zero"]},
-        {"match_ids": []},
-        {"match_ids": "zeros"},
         {"match_ids": ["exact", "zeros"]},
         {"text": {"delimiter": {"blood": 5}}},
-        {"text": {"missing": {"blood": [5]}}},
         {"text": {"encoding": {"blood": "nope"}}},
         {"views": [["a", {"columns": [["x", None, {"decimal": 5}]], "n_columns": 1}]]},
-        {"views": [["a", {"columns": [["x", None, {"decimal": "."}]], "n_columns": 1}]]},
         {"views": [["a", {"columns": [["x", None, {"origin": "soon"}]], "n_columns": 1}]]},
-        {"views": [["a", {"columns": [["x", None, {"origin": 5}]], "n_columns": 1}]]},
         {"views": [["a", {"columns": [["x", None, 5]], "n_columns": 1}]]},
     ),
 )
@@ -102,6 +92,11 @@ def test_new_files_are_read_as_those_of_the_fit(folder):
     assert rows["blood"].notes == ["blood.csv: columns not in the training data: 'extra'"]
     with pytest.raises(ValueError, match=r"has no view 'blod' .*Did you mean 'blood'"):
         read_rows(PREPROCESSING, ["blod=blood.csv"], {})
+    (folder / "blood.csv").write_text("id;sex;iron\nanna;F;1,5\nbert;M;2\n")
+    rows = read_rows(PREPROCESSING, ["blood.csv"], {})["blood"]
+    np.testing.assert_array_equal(rows.X, [[1.5, 1, 0], [2, 0, 1]])
+    [note] = rows.notes
+    assert note.startswith("blood.csv: column 'iron' is written otherwise than at fit: decimal po")
     np.save("scan.npy", np.eye(3))
     with pytest.raises(ValueError, match=r"view 'scan' to have 2 columns, as at fit, but .* has 3"):
         read_rows(PREPROCESSING, ["scan.npy"], {})
@@ -119,27 +114,21 @@ def test_a_table_may_stand_for_a_matrix_if_it_is_as_wide(folder):
         read_rows(PREPROCESSING, ["scan.csv"], {})
 
 
-def test_rows_are_aligned_by_id_and_nan_where_absent():
-    rows = align_views(
-        {
-            "a": TableRows(np.array([[1.0], [2.0]]), ["x", "y"], []),
-            "b": TableRows(sparse.csr_array(np.array([[5.0, 0.0]])), ["y"], []),
-        }
-    )
+def test_rows_are_aligned_by_id_and_without_ids_row_i_is_the_same_individual():
+    a = TableRows(np.array([[1.0], [2.0]]), ["x", "y"], [])
+    rows = align_views({"a": a, "b": TableRows(sparse.csr_array([[5.0, 0.0]]), ["y"], [])})
     assert rows.ids.tolist() == ["x", "y"]
     np.testing.assert_array_equal(rows.views["b"], [[np.nan, np.nan], [5, 0]])
     assert rows.present["b"].tolist() == [False, True]
-
-
-def test_without_ids_row_i_is_the_same_individual():
     X = np.ones((3, 1))
-    rows = align_views({"a": TableRows(X, None, []), "b": TableRows(X, None, [])})
+    same = TableRows(X, None, [])
+    rows = align_views({"a": same, "b": same})
     assert rows.ids.tolist() == [1, 2, 3]
     assert rows.views["a"] is X
     with pytest.raises(ValueError, match="a: 3, b: 2"):
-        align_views({"a": TableRows(X, None, []), "b": TableRows(X[:2], None, [])})
+        align_views({"a": same, "b": TableRows(X[:2], None, [])})
     with pytest.raises(ValueError, match="'b' have none"):
-        align_views({"a": TableRows(X, list("xyz"), []), "b": TableRows(X, None, [])})
+        align_views({"a": TableRows(X, list("xyz"), []), "b": same})
 
 
 def rows_of(**ids):
@@ -167,11 +156,3 @@ def test_views_without_ids_are_left_alone():
         assert match_ids(ids, replace(PREPROCESSING, match_ids=differences)) == ids
     with pytest.raises(ValueError, match="'P1' in view 'blood' and 'p1' in labels"):
         match_ids(ids, PREPROCESSING, {"labels": ["p1"]})
-
-
-def test_notes_on_formats_are_notes_of_the_rows(folder):
-    (folder / "blood.csv").write_text("id;sex;iron\nanna;F;1,5\nbert;M;2\n")
-    rows = read_rows(PREPROCESSING, ["blood.csv"], {})["blood"]
-    np.testing.assert_array_equal(rows.X, [[1.5, 1, 0], [2, 0, 1]])
-    [note] = rows.notes
-    assert note.startswith("blood.csv: column 'iron' is written otherwise than at fit: decimal po")

@@ -44,14 +44,7 @@ def test_ids_come_from_the_column_or_a_table_of_their_own(folder):
     assert ids == {"blood": ["anna", "bert"], "scan": ["bert", "anna"]}
     assert read_ids(views, "id", {}, Options())["scan"] is None
     assert read_ids(views, None, {}, Options()) == {"blood": None, "scan": None}
-
-
-def test_a_table_without_the_column_of_ids_raises(folder):
-    views = open_views(["blood.csv"], Options())
     with pytest.raises(ValueError, match=r"no column 'patient' to link view 'blood' by"):
         read_ids(views, "patient", {}, Options())
-
-
-def test_labels_have_to_be_a_table(folder):
     with pytest.raises(ValueError, match=r"scan.npy to be a table"):
         open_table("scan.npy", Options())
