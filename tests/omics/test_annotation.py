@@ -131,21 +131,16 @@ def test_cells_below_a_threshold_are_unassigned(model, mdata):
         annotate(model, mdata, unassigned_below=2)
 
 
-def test_disagreement_is_that_of_the_networks(small, cells):
-    model = fit(MultiViewClassifier(**{**small, "n_estimators": 2}), cells, "kind")
-    alone = {"rna": cells["rna"]}
-    annotate(model, alone)
-    expected = model.predict_disagreement({"rna": cells["rna"].X})
-    np.testing.assert_allclose(cells["rna"].obs["hotview_disagreement"], expected, atol=1e-6)
-
-
-def test_order_and_colors_of_the_label_are_kept(small, cells):
+def test_disagreement_is_told_and_order_and_colors_of_the_label_are_kept(small, cells):
     kinds = cells["rna"].obs["kind"].cat.reorder_categories(["T", "B"])
     cells["rna"].obs["kind"] = kinds
     cells["rna"].uns["kind_colors"] = ["#ff0000", "#0000ff"]
-    model = fit(MultiViewClassifier(**small), cells, "kind")
-    probabilities = model.predict_proba({"rna": cells["rna"].X})
+    model = fit(MultiViewClassifier(**{**small, "n_estimators": 2}), cells, "kind")
+    rows = {"rna": cells["rna"].X}
+    probabilities = model.predict_proba(rows)
     annotate(model, {"rna": cells["rna"]})
+    disagreement = cells["rna"].obs["hotview_disagreement"]
+    np.testing.assert_allclose(disagreement, model.predict_disagreement(rows), atol=1e-6)
     found = cells["rna"].obs["hotview_class"]
     assert found.cat.categories.tolist() == ["T", "B"]
     assert found.tolist() == model.classes_[probabilities.argmax(axis=1)].tolist()
@@ -168,7 +163,7 @@ def linked_modalities():
     return parts
 
 
-def test_where_modalities_can_be_compared_there_is_one_joint_embedding():
+def test_where_modalities_can_be_compared_and_only_there_is_one_joint_embedding(small):
     parts = linked_modalities()
     with mudata.set_options(pull_on_update=False):
         mdata = mudata.MuData(parts)
@@ -186,9 +181,6 @@ def test_where_modalities_can_be_compared_there_is_one_joint_embedding():
     assert np.isfinite(joint.to_numpy()).all()
     Z = model.transform(parts, space="common")
     np.testing.assert_array_equal(own["atac"], Z["atac"])
-
-
-def test_where_they_cannot_be_compared_there_is_none_and_the_common_space_warns(small):
     parts = linked_modalities()
     parts["atac"].obs_names = "other-" + parts["atac"].obs_names  # no cell is in both
     model = fit(MultiViewEncoder(**small), parts)

@@ -37,6 +37,7 @@ def test_cells_are_linked_by_name_and_keep_their_labels(of, cells, mdata):
         target.dropna(), known[known.index.isin(expected)], check_names=False
     )
     assert target.isna().sum() == 40 - known.index.isin(expected).sum()
+    assert target["cell5"] == known["cell5"]  # which rna labels, and prot has too
 
 
 def test_rows_are_those_of_the_cells_and_nan_where_a_modality_lacks_them(cells):
@@ -47,6 +48,9 @@ def test_rows_are_those_of_the_cells_and_nan_where_a_modality_lacks_them(cells):
     np.testing.assert_array_equal(linked.X.toarray(), whole.reindex(linked.obs_names))
     rna = pd.DataFrame(cells["rna"].X, index=cells["rna"].obs_names)
     np.testing.assert_array_equal(found.linked["rna"].X, rna.reindex(linked.obs_names))
+    alone = read_cells({"rna": cells["rna"]})  # which is not copied without need
+    assert alone.linked["rna"] is cells["rna"]
+    assert alone.unaligned == {}
     paired = found.paired
     assert len(paired.target) == len(paired.linked["prot"]) == 30
     assert not np.isnan(paired.linked["atac"].X.toarray()).any()
@@ -58,16 +62,6 @@ def test_absent_cells_that_take_too_much_memory_are_not_linked(cells, monkeypatc
         assert len(read_cells(cells).target) == 30
 
 
-def test_a_label_in_another_modality_is_found(cells):
-    # cell45 and later are in atac alone, cell5 to 9 in rna and prot, where there are no labels.
-    found = read_cells(cells, "kind")
-    known = labels_by_hand(cells)
-    told = pd.Series(found.unaligned_target["atac"], index=found.unaligned["atac"].obs_names)
-    assert told.to_dict() == {k: known[k] for k in told.index}
-    linked = pd.Series(found.target, index=found.linked["prot"].obs_names)
-    assert linked["cell5"] == known["cell5"]  # which only rna labels
-
-
 def test_labels_of_the_whole(mdata):
     mdata.obs["stage"] = np.where(mdata.obs_names == "cell12", "late", None)
     found = read_cells(mdata, "stage")
@@ -76,7 +70,12 @@ def test_labels_of_the_whole(mdata):
 
 
 def test_layers_and_entries_of_obsm(cells):
+    before = {name: adata.copy() for name, adata in cells.items()}
     found = read_cells(cells, layer={"rna": "counts"}, obsm={"atac": "X_pca"})
+    for name, adata in cells.items():  # nothing is changed
+        pd.testing.assert_frame_equal(adata.obs, before[name].obs)
+        assert set(adata.obsm) == set(before[name].obsm)
+        assert not adata.is_view
     np.testing.assert_array_equal(found.views["rna"].X, 2 * cells["rna"].X)
     assert found.views["rna"].var_names.equals(cells["rna"].var_names)
     np.testing.assert_array_equal(found.views["atac"].X, cells["atac"].obsm["X_pca"])
@@ -86,18 +85,6 @@ def test_layers_and_entries_of_obsm(cells):
     named = read_cells({"rna": cells["rna"]}, obsm="frame").views["rna"]
     assert named.var_names.tolist() == ["one", "two"]
     np.testing.assert_array_equal(named.X, frame)
-
-
-def test_nothing_is_changed_or_copied_without_need(cells):
-    before = {name: adata.copy() for name, adata in cells.items()}
-    read_cells(cells, "kind", obsm="X_pca")
-    for name, adata in cells.items():
-        pd.testing.assert_frame_equal(adata.obs, before[name].obs)
-        assert set(adata.obsm) == set(before[name].obsm)
-        assert not adata.is_view
-    alone = read_cells({"rna": cells["rna"]})
-    assert alone.linked["rna"] is cells["rna"]
-    assert alone.unaligned == {}
 
 
 @pytest.mark.parametrize(
@@ -117,26 +104,23 @@ def test_what_is_not_there_is_named(arguments, error, message, cells):
         read_cells(cells, **arguments)
 
 
-def label_twice(cells):
-    cells["prot"].obs["kind"] = "B"
-    return cells
-
-
-def name_twice(cells):
-    cells["rna"].obs_names = ["same", "same", *cells["rna"].obs_names[2:]]
-    return cells
-
-
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     (
         (lambda cells: cells["rna"], TypeError, "a MuData, or a dict of AnnData.*got AnnData"),
         (lambda cells: {}, TypeError, "a MuData, or a dict of AnnData"),
         (lambda cells: {"rna": cells["rna"].X}, TypeError, "'rna' to be an AnnData.*ndarray"),
-        (label_twice, ValueError, r"cell to have one 'kind'.*'cell\d+' is 'T' and 'B'"),
-        (name_twice, ValueError, "every id once in view 'rna'"),
     ),
 )
 def test_what_are_no_cells_is_refused(change, error, message, cells):
     with pytest.raises(error, match=message):
         read_cells(change(cells), "kind")
+
+
+def test_cells_of_two_labels_or_one_name_are_refused(cells):
+    cells["prot"].obs["kind"] = "B"
+    with pytest.raises(ValueError, match=r"cell to have one 'kind'.*'cell\d+' is 'T' and 'B'"):
+        read_cells(cells, "kind")
+    cells["rna"].obs_names = ["same", "same", *cells["rna"].obs_names[2:]]
+    with pytest.raises(ValueError, match="every id once in view 'rna'"):
+        read_cells(cells, "kind")

@@ -1,7 +1,5 @@
 """Fits of cells: what they learn from, warn of and store."""
 
-from types import SimpleNamespace
-
 import anndata
 import numpy as np
 import pytest
@@ -12,12 +10,7 @@ from hotview.model_selection import GridSearch
 from hotview.omics import annotate, fit, read_cells
 from hotview.omics.counts import best_entry, holds_counts, known_counts, warn_of_other_values
 from hotview.omics.links import chance_links
-from hotview.omics.settings import (
-    describe_choices,
-    read_settings,
-    save_settings,
-    stored_choice,
-)
+from hotview.omics.settings import read_settings
 
 pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 
@@ -36,25 +29,22 @@ def test_a_classifier_learns_from_all_cells(model, small, mdata):
     assert model.trained_on_["linked_labeled"] == 21
 
 
-def test_linked_cells_alone(small, cells):
-    model = fit(MultiViewClassifier(**small, coupling="lscca"), cells, "kind", paired=True)
+def test_an_encoder_takes_the_cells_of_every_modality_and_paired_ones_alone(small, cells):
+    lscca = {**small, "coupling": "lscca"}
+    assert fit(MultiViewEncoder(**lscca), cells, paired=True).trained_on_["linked"] == 30
+    model = fit(MultiViewClassifier(**lscca), cells, "kind", paired=True)
     assert model.trained_on_["linked"] == 30
-    rna, atac = cells["rna"], cells["atac"]
-    same = {"rna": rna[rna.obs_names.isin(atac.obs_names)]}
-    same["atac"] = atac[atac.obs_names.isin(rna.obs_names)]
-    model = fit(MultiViewClassifier(**small), same, "kind")
-    assert (model.trained_on_["linked"], model.trained_on_["unaligned"]) == (30, {})
-
-
-def test_an_encoder_takes_the_cells_of_every_modality(small, cells):
     cells["prot"].obsm["X_pca"] = cells["prot"].X[:, :3]
     model = fit(MultiViewEncoder(**small), cells, obsm={"prot": "X_pca"})
     assert model.n_features_per_view_ == {"rna": 4, "atac": 5, "prot": 3}
     assert model.trained_on_["linked"] == 40
     assert model.trained_on_["unaligned"] == {"rna": 5, "atac": 5}
     assert model.view_similarity_.n_rows[0, 1] == 30
-    paired = fit(MultiViewEncoder(**small, coupling="lscca"), cells, paired=True)
-    assert paired.trained_on_["linked"] == 30
+    rna, atac = cells["rna"], cells["atac"]
+    same = {"rna": rna[rna.obs_names.isin(atac.obs_names)]}
+    same["atac"] = atac[atac.obs_names.isin(rna.obs_names)]
+    model = fit(MultiViewClassifier(**small), same, "kind")
+    assert (model.trained_on_["linked"], model.trained_on_["unaligned"]) == (30, {})
 
 
 @pytest.mark.parametrize(
@@ -146,15 +136,6 @@ def test_colliding_barcodes_are_warned_of(small):
     assert chance_links(fit(MultiViewEncoder(**small), make_cells(shuffled=False))) == []
 
 
-def test_few_links_tell_nothing():
-    two = np.ones((2, 2))
-    found = SimpleNamespace(n_rows=20 * two, p_value=0.5 * two, value=0 * two)
-    model = SimpleNamespace(view_similarity_=found, view_names_=["a", "b"])
-    assert chance_links(model) == []
-    model.view_similarity_ = None
-    assert chance_links(model) == []
-
-
 def test_the_choice_of_matrices_is_saved_and_used_by_annotate(small, cells, tmp_path):
     cells["atac"].obsm["X_lsi"] = cells["atac"].X.toarray()[:, :3]
     cells["prot"].obsm["X_pca"] = cells["prot"].X[:, :2]
@@ -170,21 +151,3 @@ def test_the_choice_of_matrices_is_saved_and_used_by_annotate(small, cells, tmp_
     annotate(model, alone)
     with pytest.raises(ValueError, match="columns"):
         annotate(model, cells, layer={"rna": "counts"})  # X of atac
-
-
-def test_choices_of_the_command_line_are_found():
-    model = SimpleNamespace(metadata_={"preprocessing": {"text": {"obsm": {"": "a", "rna": "b"}}}})
-    assert stored_choice(model, {"rna": 0, "atac": 0}, None, None) == (
-        None,
-        {"rna": "b", "atac": "a"},
-    )
-    assert stored_choice(model, {"rna": 0}, "counts", None) == ("counts", None)
-    model.metadata_ = {}
-    assert stored_choice(model, {"rna": 0}, None, None) == (None, None)
-    save_settings(model, label={})
-    assert read_settings(model) == {"label": {}}
-
-
-def test_choices_are_by_modality(cells):
-    found = describe_choices(cells, None, "X_pca")
-    assert found == {"layer": {}, "obsm": dict.fromkeys(cells, "X_pca")}
