@@ -133,3 +133,22 @@ def test_the_alignment_error_has_a_gradient_for_the_views_that_are_there():
     error.backward()
     assert error.item() == 0
     assert all(Z.grad.abs().max() == 0 for Z in Zs)
+
+
+def test_views_that_agree_cost_nothing():
+    (Z,) = latents(1)
+    assert LSCCA(0.0)([Z, Z, Z]).total.item() == 0
+    G = torch.linalg.qr(Z).Q
+    assert DGCCA(reduction="sum")([G, G]).total.item() == pytest.approx(0, abs=1e-12)
+    assert DGCCA(reduction="mean")([G * 3, G * 3]).total.item() == pytest.approx(0, abs=1e-12)
+    # Half the size is half of the radius away from G in each of the three columns.
+    assert DGCCA(reduction="sum")([G / 2, G / 2]).total.item() == pytest.approx(3 / 4)
+
+
+def test_moving_one_view_by_v_costs_its_square():
+    (Z,) = latents(1)
+    v = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+    assert LSCCA(0.0)([Z, Z + v]).total.item() == pytest.approx((v @ v).item())
+    assert LSCCA(0.0, reduction="sum")([Z, Z + v]).total.item() == pytest.approx(9 * (v @ v).item())
+    # Of three pairs, two have the moved view in them.
+    assert LSCCA(0.0)([Z, Z + v, Z]).total.item() == pytest.approx(2 / 3 * (v @ v).item())

@@ -183,3 +183,13 @@ def test_the_total_is_the_sum_of_the_parts():
         terms["agreement"]
     nothing = Terms({}).total
     assert (nothing.item(), nothing.shape, nothing.requires_grad) == (0, (), False)
+
+
+@pytest.mark.parametrize("name", (*UNALIGNED, "lscca"))
+def test_a_sum_over_n_rows_is_n_means(name):
+    Zs, mean, total = latents(), make(name), make(name, "sum")
+    for G, same in zip(total.parameters(), mean.parameters(), strict=True):
+        G.data = same.data
+    compared = "agreement" if name in ALIGNED else "transport"
+    expected = N * mean(Zs, generator=seeded())[compared]
+    torch.testing.assert_close(total(Zs, generator=seeded())[compared], expected)

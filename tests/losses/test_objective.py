@@ -222,6 +222,7 @@ def test_all_terms_add_up_to_the_total(regularizer):
     assert without_rows.latents == []
     assert set(without_rows.terms.parts) == {"classification", "view_heads"}
     without_labels = evaluate(make(n_classes=0), make_batch("rows"), SWPairwise()).terms
+    assert len(make_batch("rows").linked_present) == 0  # nobody is linked
     assert set(without_labels.parts) == {"transport", "orthogonality"}
 
 

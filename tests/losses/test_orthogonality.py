@@ -124,3 +124,12 @@ def test_an_infinite_weight_meets_the_constraint_instead_of_punishing(make):
         assert orthogonality(coupling.clouds(), "mean") < 1e-6
     else:  # no linear map of all latents changes what is compared
         torch.testing.assert_close(term([3 * Z for Z in Zs]), term(Zs))
+
+
+def test_closed_forms():
+    assert orthogonality([torch.eye(3)], "sum").item() == 0
+    assert orthogonality([torch.eye(3) * 3**0.5], "mean").item() == pytest.approx(0, abs=1e-12)
+    assert orthogonality([torch.zeros(5, 3)], "mean").item() == 3
+    assert orthogonality([torch.eye(3), torch.eye(3)], "sum").item() == 3
+    # The constraint is on the sum over clouds: one of them may vanish unseen.
+    assert orthogonality([torch.eye(3), torch.zeros(4, 3)], "sum").item() == 0

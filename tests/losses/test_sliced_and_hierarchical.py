@@ -373,3 +373,24 @@ def test_state_can_be_saved_loaded_and_copied(make):
     assert torch.equal(copied(Zs, generator=seeded(5)).total, expected)
     trained.load_state_dict(make().state_dict())
     assert trained.mean_cost is None
+
+
+def test_moving_one_view_by_v():
+    (Z,) = latents((30,))
+    v = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+    coupling = SWPairwise(0.0, n_projections=2 * D)  # two orthonormal bases
+    # One pair of three does not have the moved view in it; a basis sees ‖v‖² / d.
+    total = coupling([Z, Z.flip(0), Z + v]).total.item()
+    assert total == pytest.approx(2 / 3 * (v @ v).item() / D)
+
+
+def test_a_reference_learns_to_be_the_mean_of_distributions():
+    # In one dimension the reference that is nearest to two clouds has the mean of their quantiles,
+    # and the cost is a parabola with slope 2 / n in each of its points: one step of n / 2 is there.
+    x, y = (Z[:, :1].float() for Z in latents((10, 10)))
+    coupling = SWReference(1, 0.0, n_points=10, n_projections=1, generator=seeded())
+    optimizer = torch.optim.SGD(coupling.parameters(), 10 / 2)
+    coupling([x, y]).total.backward()
+    optimizer.step()
+    found = coupling.references[0].detach().sort(0).values
+    torch.testing.assert_close(found, (x.sort(0).values + y.sort(0).values) / 2)

@@ -8,6 +8,7 @@ from sklearn.decomposition import PCA
 from hotview.semisupervised import link_targets
 from hotview.semisupervised.graph import build_graph
 from hotview.semisupervised.link_targets import generalized_cca, make_link_targets
+from hotview.semisupervised.propagation import diffusion_coordinates
 
 COMPLETE = np.stack([np.arange(80)] * 2, axis=1)
 
@@ -153,6 +154,19 @@ def test_linked_rows_have_similar_targets_and_unseen_ones_too():
     wrong[:, 1] = np.random.default_rng(0).permutation(80)
     a, b = (T.numpy() for T in make_link_targets(graphs_of(Xs), wrong, 2))
     assert ((a[80:] - b[80:]) ** 2).mean() > 0.6
+
+
+def test_targets_are_of_components_beside_twenty_diffusion_coordinates():
+    graphs = graphs_of(correlated(200, (6, 5)))
+    columns = []
+    for graph in graphs:
+        Y = diffusion_coordinates(graph.adjacency, 20)
+        columns.append(np.hstack([graph.points, Y / np.sqrt(Y.var(axis=0).sum())]))
+    nodes = np.stack([g.node_numbers(COMPLETE[:, s]) for s, g in enumerate(graphs)], axis=1)
+    expected = generalized_cca(columns, nodes, 2)
+    scale = np.mean([Z.var(axis=0).mean() for Z in expected]) ** -0.5
+    for T, Z, graph in zip(make_link_targets(graphs, COMPLETE, 2), expected, graphs, strict=True):
+        np.testing.assert_allclose(T.numpy()[graph.nodes], scale * Z, atol=1e-4)
 
 
 def test_constant_views_have_targets_of_zero():
