@@ -19,6 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +28,58 @@ from rich.console import Console
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "tests" / "federated"))
-from loopback import run_on_loopback
-from sample_tables import FAULTS, SMALL, write_tables
+from loopback import exchanges, loopback
 from sample_tables import NAMES as SMALL_NAMES
+from sample_tables import SMALL, write_tables
 
 from hotview.cli.federated_jobs import SAMPLE_NAMES, write_sample_federation
 from hotview.federated import InProcessChannel, Server, Settings
 from hotview.federated.app_template import write_app
 from hotview.federated.configuration import open_client
 
-TIMEOUT = 120.0
+TIMEOUT, PATIENCE = 120.0, 3600.0
+#: what happens in ten rounds, by organization and round; `faulty_client` lets it
+FAULTS = {
+    "genetic 2": "nan",
+    "imaging 3": "shape",
+    "genetic 4": "older",
+    "imaging 5": "garbage",
+    "genetic 6": "error",
+    "imaging 7": "killed",
+    "genetic 9": "late",
+}
+
+
+def run_on_loopback(
+    folder: Path,
+    app: Path,
+    configurations: Mapping[str, Path],
+    run_config: Mapping[str, object] | None = None,
+) -> dict[str, Any]:
+    """Run an app once, from nothing to the end; what came of it, its times and its bytes.
+
+    `folder` is for logs, keys and the coordinator, and must be empty; `configurations` are those of
+    the organizations by name. Bytes are those that the SuperLink counted, in both directions.
+    """
+    told = {"folder": str(folder / "coordinator"), **(run_config or {})}
+    with loopback(folder, *configurations) as federation:
+        for name, path in configurations.items():
+            federation.start_node(name, config=path)
+        for name in configurations:
+            federation.wait_for(name, "SuperNode ID")
+        begun = time.monotonic()
+        federation.run(app, told).wait(PATIENCE)
+        seconds = time.monotonic() - begun
+        log, status = federation.log("run"), federation.status()
+    outcome = folder / "coordinator" / "outcome.json"
+    if not outcome.is_file():
+        raise RuntimeError(f"the run came to nothing: {status['status']}\n{log}")
+    return {
+        "seconds": seconds,
+        "exchanges": exchanges(log),
+        "traffic": status["network-traffic"],
+        "outcome": json.loads(outcome.read_text()),
+    }
 
 
 def sample(folder: Path, rounds: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,6 +30,7 @@ class Loopback:
 
     folder: Path
     port: int = 0
+    forks: bool = False  # whether nodes fork their clients, see `forked_clients`
     processes: dict[str, subprocess.Popen] = field(default_factory=dict)
 
     def start_superlink(self) -> None:
@@ -82,6 +84,8 @@ class Loopback:
         **config: object,
     ) -> None:
         """Start a SuperNode, with the key of its name, of another name, or none."""
+        if self.forks and config:
+            self._start_forks(name)
         keys = self.folder / "keys"
         told = " ".join(f"{word}={json.dumps(str(value))}" for word, value in config.items())
         more = () if key is None else ("--auth-supernode-private-key", str(keys / (key or name)))
@@ -95,6 +99,19 @@ class Loopback:
             *("--host", "127.0.0.1", "--port", str(free_port())),
             *more,
         )
+
+    def _start_forks(self, name: str) -> None:
+        """Start what forks the clients of a node; until it can, the node starts them itself."""
+        folder, name = self.forks_of(name), f"{name}-clients"
+        if name in self.processes and self.processes[name].poll() is None:
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        file = Path(__file__).with_name("forked_clients.py")
+        self._start(name, "python", str(file), str(folder))
+
+    def forks_of(self, name: str) -> Path:
+        """The folder of the command by which a node forks its clients."""
+        return self.folder / f"{name}-forks"
 
     def restart_node(self, name: str, **config: object) -> None:
         """Start a killed SuperNode again and again: it is let in once its heartbeat is missed."""
@@ -156,7 +173,9 @@ class Loopback:
 
     def kill(self, name: str) -> None:
         """Kill a process and all that it started, as a machine that loses its power does."""
-        kill_all(self.processes[name])
+        for process in (name, f"{name}-clients"):
+            if process in self.processes:
+                kill_all(self.processes[process])
 
     def _start(
         self, name: str, command: str, *arguments: str, home: str | None = None
@@ -174,13 +193,15 @@ class Loopback:
         return self.processes[name]
 
     def _environment(self, home: str) -> dict[str, str]:
-        return {**quiet(), "FLWR_HOME": str(self.folder / home)}
+        found = quiet()
+        path = f"{self.forks_of(home)}{os.pathsep}{found['PATH']}"
+        return {**found, "PATH": path, "FLWR_HOME": str(self.folder / home)}
 
 
 @contextmanager
-def loopback(folder: Path, *names: str) -> Iterator[Loopback]:
+def loopback(folder: Path, *names: str, forks: bool = False) -> Iterator[Loopback]:
     """A SuperLink that knows the keys of some nodes; all processes end with the block."""
-    federation = Loopback(folder)
+    federation = Loopback(folder, forks=forks)
     try:
         federation.start_superlink()
         federation.register(*names)
@@ -243,39 +264,6 @@ def exchanges(log: str) -> list[dict]:
         }
         for kind, number, answered, asked, seconds in lines
     ]
-
-
-def run_on_loopback(
-    folder: Path,
-    app: Path,
-    configurations: Mapping[str, Path],
-    run_config: Mapping[str, object] | None = None,
-    patience: float = 3600.0,
-) -> dict:
-    """Run an app once, from nothing to the end; what came of it, its times and its bytes.
-
-    `folder` is for logs, keys and the coordinator, and must be empty; `configurations` are those of
-    the organizations by name. Bytes are those that the SuperLink counted, in both directions.
-    """
-    told = {"folder": str(folder / "coordinator"), **(run_config or {})}
-    with loopback(folder, *configurations) as federation:
-        for name, path in configurations.items():
-            federation.start_node(name, config=path)
-        for name in configurations:
-            federation.wait_for(name, "SuperNode ID")
-        begun = time.monotonic()
-        federation.run(app, told).wait(patience)
-        seconds = time.monotonic() - begun
-        log, status = federation.log("run"), federation.status()
-    outcome = folder / "coordinator" / "outcome.json"
-    if not outcome.is_file():
-        raise RuntimeError(f"the run came to nothing: {status['status']}\n{log}")
-    return {
-        "seconds": seconds,
-        "exchanges": exchanges(log),
-        "traffic": status["network-traffic"],
-        "outcome": json.loads(outcome.read_text()),
-    }
 
 
 def kill_all_of(folder: Path) -> None:

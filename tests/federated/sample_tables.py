@@ -20,16 +20,6 @@ SMALL = {
     "n_projections": 6,
     "linked_batch": 12,
 }
-#: what happens in ten rounds, by organization and round; `faulty_client` lets it
-FAULTS = {
-    "genetic 2": "nan",
-    "imaging 3": "shape",
-    "genetic 4": "older",
-    "imaging 5": "garbage",
-    "genetic 6": "error",
-    "imaging 7": "killed",
-    "genetic 9": "late",
-}
 
 
 def write_tables(folder: Path, n: int = 60, n_linked: int = 24) -> None:

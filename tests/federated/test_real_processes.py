@@ -1,7 +1,9 @@
 """A SuperLink and three SuperNodes as processes on this machine, with TLS and authentication.
 
-Minutes, in which every message begins a process that imports PyTorch, and Flower misses a process
-that was killed after a minute. Answers that can be read and are wrong are for ``test_server.py``.
+Minutes, in which they wait for Flower, which asks every three seconds and misses a process that was
+killed after a minute. Every message begins a process of its own, forked from one that has imported
+PyTorch (`forked_clients`), but where the README's commands are run as they stand. Answers that can
+be read and are wrong are for ``test_server.py``.
 """
 
 import json
@@ -41,11 +43,12 @@ def connected(folder):
     home = folder / "organizations"
     home.mkdir()
     write_tables(home)
-    with loopback(folder, *NAMES) as running:
+    with loopback(folder, *NAMES, forks=True) as running:
         for name in NAMES:
             running.start_node(name, config=home / f"{name}.toml")
         for name in NAMES:
             running.wait_for(name, "SuperNode ID")
+            wait_until((running.forks_of(name) / "flwr-clientapp").exists)
         yield running
 
 
