@@ -34,7 +34,7 @@ def seeded_modules():
 def _counting(what, function):
     @wraps(function)
     def counted(*args, **kwargs):
-        USED[_file, what] += 1
+        _count(what)
         return function(*args, **kwargs)
 
     return counted
@@ -42,7 +42,13 @@ def _counting(what, function):
 
 def _count_processes(event, args):
     if event == "subprocess.Popen":
-        USED[_file, "processes"] += 1
+        _count("processes")
+
+
+def _count(what):
+    """Count what a fast test of a file uses, and nothing of slow ones or of pytest itself."""
+    if _file:
+        USED[_file, what] += 1
 
 
 def pytest_configure(config):
@@ -60,9 +66,9 @@ def pytest_configure(config):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Note which file uses what is used now."""
+    """Note which file uses what is used now; slow tests are for what takes long."""
     global _file
-    _file = item.location[0].replace("\\", "/")
+    _file = "" if item.get_closest_marker("slow") else item.location[0].replace("\\", "/")
     return (yield)
 
 
