@@ -60,24 +60,6 @@ def test_a_part_without_weight_has_none(parts, fitted):
     assert fitted[1].again(parts.PARTS["no joint ridge"])[0].predictors.joint is None
 
 
-def test_every_part_can_be_turned_off(parts):
-    for part in parts.PARTS.values():
-        parts.MultiViewClassifier(**part.options)
-        for owner, name, value in part.replaced:
-            before = getattr(owner, name)
-            with part.turned_off():
-                assert getattr(owner, name) is value
-            assert getattr(owner, name) is before
-
-
-def test_lines_have_the_measures(parts):
-    P = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.7, 0.3]])
-    found = parts.measure(P, np.array([0, 1]), np.array([0, 1, 1, 2]))
-    assert (found["accuracy"], found["n"]) == (0.5, 4)
-    assert found["confidence_minus_accuracy"] == 0.25
-    assert found["calibration_error"] == pytest.approx((0.1 + 0.6 + 0.2 + 0.7) / 4)
-
-
 def record(gain, parts=("no heads", "another seed")):
     """Lines of a default that is better than without its parts by so much, on three datasets."""
     lines = []
