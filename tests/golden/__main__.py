@@ -39,6 +39,8 @@ def main():
             cases[name] = found
             if given.seconds:
                 print(f"{seconds:6.2f} s  {name}", flush=True)
+        pool.close()
+        pool.join()  # else what the workers opened is reported as lost
     cases = {name: cases[name] for name in chosen}
     seconds = f"{len(chosen)} cases, {time.perf_counter() - began:.0f} s"
     if given.update is not None:
