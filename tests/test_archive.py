@@ -32,16 +32,13 @@ def path(tmp_path):
     return path
 
 
-def test_round_trip(path):
+def test_round_trip_through_an_ordinary_safetensors_file_with_one_key(path):
     found = read_archive(path, FORMAT)
     assert {k: v for k, v in found.metadata.items() if k not in ("format", "version")} == METADATA
     assert found.tensors.keys() == TENSORS.keys()
     for name, tensor in TENSORS.items():
         assert torch.equal(found.tensors[name], tensor)
         assert found.tensors[name].dtype == tensor.dtype
-
-
-def test_it_is_an_ordinary_safetensors_file_with_one_key(path):
     with safe_open(path, framework="np") as file:
         np.testing.assert_array_equal(file.get_tensor("mask"), [True, False])
         assert list(file.metadata()) == ["hotview"]

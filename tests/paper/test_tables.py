@@ -9,7 +9,7 @@ from scipy import stats
 
 from paper.catalog import Experiment
 from paper.cells import Cell
-from paper.markdown import number, percent, signed, table
+from paper.markdown import percent, table
 from paper.plans import closest, correlations, most_alike, row_entropy, similarity, stands_alone
 from paper.records import record_path, write_record
 from paper.rows import table_rows
@@ -143,29 +143,6 @@ def entry(test, method, settings, dataset="handwritten", **more):
     return {"cell": cell.to_json(), "scores": {"test": test}}
 
 
-SUMMARY = {
-    "cells": [
-        entry([0.90, 0.92], "HOT (11)", "paper"),
-        entry([0.85, 0.87], "no coupling", "paper"),
-        entry([0.95, 0.97], "HOT (11)", "robust"),
-        entry([0.95, 0.95], "no coupling", "robust"),
-        entry([0.94, None], "HOT (11) + AE", "robust"),
-        entry([0.80, 0.90], "logistic regression", "-"),
-    ]
-}
-
-
-def test_settings_share_a_row_and_differ_from_their_own_control():
-    rows = {row.name: row for row in table_rows(SUMMARY, "handwritten", TASK)}
-    assert list(rows) == ["HOT (11)", "no coupling", "HOT (11) + AE", "logistic regression"]
-    scores, differences = rows["HOT (11)"].scores, rows["HOT (11)"].differences
-    assert (scores["paper"].mean, scores["robust"].mean) == pytest.approx((91, 96))
-    assert (differences["paper"].mean, differences["robust"].mean) == pytest.approx((5, 1))
-    assert rows["HOT (11)"].published == (90.05, 2.62)
-    assert rows["no coupling"].differences == {}
-    assert rows["HOT (11) + AE"].differences == {}  # its control, with decoders, is not there
-
-
 def test_only_synthetic_views_share_no_rows_between_trials():
     widths = {}
     for dataset in ("handwritten", "synthetic"):
@@ -175,14 +152,6 @@ def test_only_synthetic_views_share_no_rows_between_trials():
         widths[dataset] = row.differences["paper"].high - row.differences["paper"].low
     wider = ((1 / 2 + 1 / 3) * 2) ** 0.5
     assert widths["handwritten"] == pytest.approx(wider * widths["synthetic"])
-
-
-def test_removed_views_are_compared_with_all_views():
-    cells = [entry([0.8, 0.9], "HOT (11)", "paper")]
-    cells.append(entry([0.7, 0.6], "HOT (11)", "paper", without="mor"))
-    _, without = table_rows({"cells": cells}, "handwritten", TASK)
-    assert without.name == "HOT (11), without mor"
-    assert without.differences["paper"].mean == pytest.approx(-20)
 
 
 def test_the_interval_is_that_of_a_paired_test_widened_as_nadeau_and_bengio_say():
@@ -251,10 +220,8 @@ def test_similarity_of_references_is_the_gram_matrix_and_permutation_invariant()
     assert np.isnan(np.diag(shuffled)).all()
 
 
-def test_a_minus_is_a_minus_and_a_table_escapes_bars():
-    assert [number(x, 1) for x in (1.25, -1.26, -0.04, 0.0)] == ["1.2", "−1.3", "0.0", "0.0"]
-    assert [signed(x, 1) for x in (1.25, -1.26, -0.04, 0.04)] == ["+1.2", "−1.3", "0.0", "0.0"]
-    assert number(math.nan) == signed(math.nan) == percent(math.nan) == "–"
+def test_a_table_escapes_bars():
+    assert percent(math.nan) == "–"
     laid = table(["a", "b", "c"], [["x|y", "z", "1"]], words=2)
     assert laid.splitlines() == ["| a | b | c |", "|---|---|--:|", r"| x\|y | z | 1 |"]
     with pytest.raises(ValueError, match=r"must have 2 cells, got \['x'\]"):

@@ -1,6 +1,5 @@
 import inspect
 import json
-import math
 import os
 import signal
 import threading
@@ -16,7 +15,7 @@ from hotview import MultiViewClassifier, MultiViewEncoder, evaluation
 from hotview.datasets import load_handwritten, make_views, unalign
 from paper.cells import Cell
 from paper.data import load_dataset, split_dataset
-from paper.estimators import constructor_parameters, fit_arguments, make_estimator, parameters_of
+from paper.estimators import constructor_parameters, fit_arguments, make_estimator
 from paper.models import CONTROLS, DEFAULT, MODELS, PLAIN, SETTINGS
 from paper.runner import counted_warnings, run_cell
 from paper.scoring import control_scores, score_classifier, score_encoder
@@ -162,14 +161,6 @@ def test_robust_settings_are_the_estimators_own(task, kind):
     for how, without in (("paper", None), ("robust", "pix")):  # however many views there are
         model = make_estimator(cell(task, "HOT (11) + AE", how, without=without), 0)
         assert model.coupling.n_references == 3
-
-
-def test_overrides_come_last():
-    changes = (("coupling__n_projections", 10), ("coupling__orthogonality_weight", math.inf))
-    given = parameters_of(cell("unsupervised", "HOT (11)", overrides=changes))
-    assert given.items() >= dict(changes).items()
-    changed = cell("semi-supervised", DEFAULT, "robust", overrides=(("coupling", "none"),))
-    assert parameters_of(changed) == {"coupling": "none"}
 
 
 @pytest.mark.parametrize("method", ("LSCCA", "AECCA", "SW (8)"))

@@ -7,7 +7,7 @@ from paper.markdown import number, signed
 from paper.report.claims.contrasts import CONTRASTS, contrast_claim, relaxation_claim
 from paper.report.claims.distances import bound_claim, cost_claim, exact_claim
 from paper.report.claims.losses import LOSSES, equal_loss_claim, loss_claim
-from paper.report.claims.robustness import BEST, ROBUST, Lead, Spread, best_claim, robustness_claim
+from paper.report.claims.robustness import best_claim, robustness_claim
 from paper.report.claims.verdicts import ADDS, HARMLESS, is_the_papers
 from paper.report.results import Results
 from paper.statistics import Difference
@@ -149,14 +149,6 @@ def test_whose_data():
 def test_what_an_interval_says(low, high, adds, harmless):
     found = Difference((low + high) / 2, low, high, 20)
     assert (ADDS.decide(found), HARMLESS.decide(found)) == (adds, harmless)
-
-
-def test_what_spreads_and_leads_say():
-    spreads = [Spread(range_, std) for range_, std in ((1.0, 2.0), (2.1, 2.0), (2.1, math.nan))]
-    assert [ROBUST.decide(spread) for spread in spreads] == [True, False, None]
-    ends = ((0.1, 1.9), (-1.9, -0.1), (-0.1, 1.9))
-    leads = [Lead(5, Difference(np.mean(pair), *pair, 20)) for pair in ends]
-    assert [BEST.decide(lead) for lead in leads] == [True, False, None]
 
 
 def bench(**ms):

@@ -5,14 +5,11 @@ from scipy import stats
 from paper.plans import correlations
 from paper.report.claims.grouping import GROUPED, GROUPS, Count, grouping_claim
 from paper.report.claims.plan_quality import (
-    DENSER,
-    STABLE,
     density_claim,
     mean_correlation,
     stability_claim,
     welch,
 )
-from paper.statistics import Difference
 
 # Handwritten: pix, fou, fac, zer, kar, mor; Caltech7: Gabor, WM, CENTRIST, HOG, GIST, LBP.
 # Rows of tenths, one per view.
@@ -71,15 +68,6 @@ def test_groups_are_seen_where_they_are_and_even_plans_show_none(summaries, read
     set_plans(figure, lambda dataset: [EVEN] * 5)
     found = ours(grouping_claim(read(summaries)))
     assert {f.number.split(";")[0] for f in found} == {"0 of 5 trials"}
-
-
-@pytest.mark.parametrize(
-    ("rule", "yes", "no", "unknown"),
-    ((DENSER, (0.1, 0.3), (-0.2, 0.04), (0, 0.2)), (STABLE, (0.6, 0.9), (0.0, 0.4), (0.4, 0.9))),
-)
-def test_rules_each_way(rule, yes, no, unknown):
-    found = [rule.decide(Difference(0, *ends, 20)) for ends in (yes, no, unknown)]
-    assert found == [True, False, None]
 
 
 def test_welch_is_scipys():

@@ -10,7 +10,7 @@ from paper.published import PUBLISHED
 from paper.report.accuracy import accuracy_part, accuracy_table
 from paper.report.averaged import averaged_part
 from paper.report.parts import written_difference
-from paper.report.synthetic import share_in_group, synthetic_part
+from paper.report.synthetic import synthetic_part
 from paper.report.view_removal import rank_correlation, removal_part, removal_table
 from paper.statistics import Difference
 
@@ -110,12 +110,6 @@ def test_rank_correlation_is_spearmans():
 
 GROUPS = [0, 0, 1, 1, 2, 2]
 PAIRS = np.kron(np.eye(3), np.ones((2, 1))) / 6
-
-
-def test_shares_of_views_in_their_group():
-    assert share_in_group(PAIRS, GROUPS, pairwise=False) == 1
-    assert share_in_group(PAIRS[[0, 2, 1, 3, 4, 5]], GROUPS, pairwise=False) == 1 / 3
-    assert share_in_group(np.full((6, 3), 1 / 18), GROUPS, pairwise=False) == 0
 
 
 def test_groups_found_are_counted(summaries, read):

@@ -62,16 +62,6 @@ def test_shapes_of_three_views_have_no_p_value(make_one, record):
         assert "p =" not in plain(s.describe_shapes(shown))
 
 
-def test_numbers_and_names_as_text(make_one):
-    space = "\N{NO-BREAK SPACE}"
-    assert s.unbroken("95 % (p = 0.1)") == f"95{space}% (p{space}={space}0.1)"
-    assert (s.count(1, "class", "classes"), s.count(1200, "row")) == ("1 class", "1,200 rows")
-    assert s.percent(float("nan")) == "–"
-    assert plain(s.emphasize(["<a>"])) == "&lt;a&gt;"
-    record = make_one(views=["<b>", "&", "c", "d"])
-    assert "<em>&lt;b&gt;</em>, <em>&amp;</em>" in s.describe_training(record)
-
-
 @pytest.mark.parametrize(
     ("value", "error", "words"),
     (
