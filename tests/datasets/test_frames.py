@@ -126,7 +126,6 @@ NUMBERED = {name: frame.reset_index() for name, frame in BOTH.items()}
         (BOTH, pd.Series({"C": 1}), ValueError, "1 more ids would match if capital letters"),
         (BOTH, {7: 1}, ValueError, "no id matches.*labels: 7.*types do not match"),
         (BOTH, pd.DataFrame({"C": [1]}), TypeError, "Expected labels by person.*a DataFrame"),
-        (BOTH, ["ill", "well"], TypeError, "Expected labels by person.*but got a list"),
         ([LABS, SCAN], None, TypeError, "Expected frames by the name of their view"),
         (BOTH | {"scan": np.zeros((2, 2))}, None, TypeError, "by person, but it is a ndarray"),
         (BOTH | {"scan": SCAN.set_axis([1, 2])}, None, ValueError,

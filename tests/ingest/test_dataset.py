@@ -289,7 +289,7 @@ def read_visits(views=BOTH, labels="labels.csv", **more):
     )
 
 
-def test_groups_belong_to_ids_whatever_table_has_them(visits):
+def test_groups_belong_to_ids_whatever_table_has_them_or_to_rows_without_ids(visits):
     dataset = read_visits()
     assert dataset.groups.tolist() == ["anna", "bert"]
     assert {n: g.tolist() for n, g in dataset.unaligned_groups.items()} == {
@@ -302,15 +302,9 @@ def test_groups_belong_to_ids_whatever_table_has_them(visits):
     dataset = read_visits(group_column=None, drop=["person"])
     assert dataset.groups is None
     assert (dataset.unaligned_groups, dataset.labeled_groups) == ({}, set())
-
-
-def test_groups_of_views_without_ids_are_those_of_their_rows(visits):
     dataset = read_dataset(DatasetFiles(("blood.csv",), drop=["id"], group_column="person"))
     assert dataset.unaligned_groups["blood"].tolist() == ["anna", "anna", "bert"]
-
-
-def test_a_table_of_ids_may_have_groups(visits):
-    np.save("gene.npy", np.zeros((2, 3)))
+    np.save("gene.npy", np.zeros((2, 3)))  # a table of ids may have groups
     (visits / "who.csv").write_text("id,person\n2,anna\n12,dora\n")
     dataset = read_visits((*BOTH, "gene.npy"), ids={"gene": "who.csv"})
     assert dataset.unaligned_groups["gene"].tolist() == ["dora"]

@@ -5,11 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotview.ingest.numbers import (
-    NumberFormat,
-    TwoReadingsError,
-    recognize_numbers,
-)
+from hotview.ingest.numbers import NumberFormat, TwoReadingsError, recognize_numbers
 
 NAN = np.nan
 
@@ -28,17 +24,13 @@ WRITTEN = {
     "decimal comma behind a zero": (["0,500", "1,250"], NumberFormat(","), [0.5, 1.25]),
     "two groups": (["142,741", "1,142,741"], NumberFormat(".", ","), [142741, 1142741]),
     "groups of points": (["1.142.741", "850"], NumberFormat(",", "."), [1142741, 850]),
-    "groups of points, comma": (["1.142,5", "850"], NumberFormat(",", "."), [1142.5, 850]),
     "Switzerland": (["1'050.5", "25’000"], NumberFormat(".", "'"), [1050.5, 25000]),
     "France": (["1\u202f050,5", "25\u00a0000"], NumberFormat(",", " "), [1050.5, 25000]),
-    "currency behind": (["1.050,00 €", "€5"], NumberFormat(",", ".", "€"), [1050, 5]),
-    "unit without a space": (["5mg", "6.5mg"], NumberFormat(unit="mg"), [5, 6.5]),
     "unit of two words": (["5 per cell", "6 per cell"], NumberFormat(unit="per cell"), [5, 6]),
     "degrees": (["36.6°C", "37 °C"], NumberFormat(unit="°C"), [36.6, 37]),
     "two characters for micro": (["5 µg", "6 μg"], NumberFormat(unit="µg"), [5, 6]),
     "raised power of ten": (["5.2 ×10⁹/L", "6 ×10⁹/L"], NumberFormat(unit="×10⁹/L"), [5.2, 6]),
     "limits": (["<5", ">100", "≤ 7", ">=8", *"5678"], NumberFormat(), [5, 100, 7, 8, 5, 6, 7, 8]),
-    "minus": (["−5", "-6", "+7", "- 8"], NumberFormat(), [-5, -6, 7, -8]),
     "exponents": (["1e3 mg", "2.5E-1 mg"], NumberFormat(unit="mg"), [1000, 0.25]),
     "marks": (["5", "-", "n.a.", "?", None, "."], NumberFormat(), [5, NAN, NAN, NAN, NAN, NAN]),
 }
@@ -54,7 +46,6 @@ TEXT = {
     "stages": ["1A", "2B", "1B", "3"],
     "addresses": ["12 Main St", "3 Elm", "7 Oak Rd", "1 Ash Ave", "9 Fir", "2 Birch Ln", "4 Yew"],
     "pressures": ["120/80", "110/70"],
-    "ranges": ["18-25", "25-40"],
     "codes with a meaning": ["0 = no", "1 = yes"],
     "more than limits": ["<50", ">50", "<50"],
     "times": ["10:30", "11:45"],

@@ -50,12 +50,10 @@ def test_npy_keeps_float32_and_makes_all_else_float64(tmp_path, dtype):
 NOT_VIEWS = {
     "1-D": (np.ones(3), r"shape \(3,\), but a view is 2-D"),
     "no rows": (np.ones((0, 2)), r"\(0, 2\): there is nothing"),
-    "no columns": (np.ones((2, 0)), r"\(2, 0\): there is nothing"),
     "text": (np.array([["a", "b"]]), "holds <U1"),
     "complex": (np.array([[1j]]), "holds complex128"),
     "records": (np.zeros((2, 1), [("a", "f8")]), r"holds \[\('a'"),
     "long integers": (np.array([[1, 2**53 + 1]]), f"{2**53 + 1}.*digits"),
-    "long negative integers": (np.array([[1, -(2**63)]]), f"{-(2**63)}.*digits"),
     "long unsigned": (np.array([[2**64 - 1]], np.uint64), f"{2**64 - 1}.*digits"),
 }
 

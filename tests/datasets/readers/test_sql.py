@@ -69,7 +69,6 @@ def test_one_of_several_tables_is_to_be_chosen(path):
         ("SELEC 1", "Parser Error.*SELEC"),
         ("SELECT * FROM peple", 'peple does not exist! Did you mean "people"?'),
         ("SELECT * FROM people WHERE FALSE", "returns no rows"),
-        ("-- nothing", "returns no rows"),
         ("SELECT age, age AS age FROM people", "more than one column is called 'age'"),
     ),
 )
