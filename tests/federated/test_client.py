@@ -75,19 +75,6 @@ def test_hello_has_no_linked_ids(tmp_path):
     assert not (tmp_path / "clinical").exists()  # nothing has begun
 
 
-def test_labels_are_told_only_if_that_was_agreed_and_only_of_those_who_teach(tmp_path):
-    own = client_data()[HOLDER]
-    truth = own.codes(CLASSES)[own.linked]
-    teaching, held = split_linked(N_LINKED, 0.25, 0)
-    ask = Message("start", {"settings": settings(share_labels=True).to_json()})
-    codes = one(tmp_path, HOLDER).handle(ask).arrays["codes"]
-    np.testing.assert_array_equal(codes[teaching], truth[teaching])
-    assert (codes[held] == -1).all()
-    assert one(tmp_path).handle(ask).arrays == {}
-    plain = Message("start", {"settings": settings().to_json()})
-    assert one(tmp_path, HOLDER).handle(plain).arrays == {}
-
-
 def test_an_older_round_is_refused(tmp_path, recorded):
     client = one(tmp_path)
     bring(client, recorded, until=2)
@@ -124,6 +111,8 @@ def test_who_is_no_label_holder_does_not_tell_what_labels_say(tmp_path, recorded
         message = next(m for m, _ in recorded.to(HOLDER) if m.kind == kind)
         with pytest.raises(ValueError, match="for the label holder, which is 'genetic'"):
             client.handle(message)
+    ask = Message("start", {"settings": settings(share_labels=True).to_json()})
+    assert one(tmp_path / "new", own=own).handle(ask).arrays == {}
     own.labels[3] = "dead"
     with pytest.raises(ValueError, match=r"among those of the label holder, .* there is 'dead'"):
         bring(one(tmp_path / "other", own=own), recorded, until=1)
@@ -454,6 +443,11 @@ def test_labels_cross_only_if_that_was_agreed(crossed):
         codes = clients[HOLDER].trainer.linked_codes
         early = [m for m in messages if m.kind == "start" or m.metadata.get("round", 9) <= 2]
         assert codes.tobytes() not in b"".join(m.to_bytes() for m in early)
+        told = [m.arrays["codes"] for m in early if "codes" in m.arrays]
+        assert (len(told) > 0) == share
+        held = np.isin(np.arange(N_LINKED), split_linked(N_LINKED, 0.25, 0)[1])
+        for x in told:
+            np.testing.assert_array_equal(x, np.where(held, -1, codes))
         assert (codes.tobytes() in b"".join(seen)) == share
 
 

@@ -150,12 +150,3 @@ def test_every_fact_is_checked(written, tmp_path, path):
         error = refusal("clinical", tmp_path / STATE)
         assert f"Expected {tmp_path / STATE} to be a state" in error or "budget" in path, value
         assert "another training than" not in error
-
-
-def test_settings_of_another_network_are_refused(written, tmp_path):
-    _, archive = written[HOLDER]
-    for change in ({"hidden": [7]}, {"quantiles": 9}, {"coupling": "none"}):
-        metadata = copy.deepcopy(archive.metadata)
-        metadata["content"]["client"]["settings"] |= change
-        write_archive(tmp_path / STATE, _FORMAT, archive.tensors, metadata)
-        assert "its parts do not fit" in refusal(HOLDER, tmp_path / STATE)

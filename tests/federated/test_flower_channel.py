@@ -7,13 +7,7 @@ from loopback import exchanges
 from near_grid import NearGrid
 
 from hotview.federated import Failure, Message
-from hotview.federated.flower_channel import (
-    FlowerChannel,
-    pack,
-    pack_name,
-    read_reply,
-    unpack,
-)
+from hotview.federated.flower_channel import FlowerChannel, pack, pack_name, read_reply, unpack
 
 
 @pytest.fixture
@@ -46,7 +40,6 @@ def test_what_is_no_message_is_garbage(asked, record):
         (2, "<class 'RuntimeError'>:<'ValueError: the log has it'>", "an error over there: Value"),
         (0, None, "an error over there: Flower's error 0"),
         (3, "…", "late"),
-        (5, "…", "gone"),
         (8, "…", "gone"),
     ),
 )
@@ -135,13 +128,6 @@ def test_other_nodes_are_ignored_and_named_in_the_log_once(caplog):
     ]
     sent = channel._grid.sent
     assert 9 not in {m.metadata.dst_node_id for m in sent if m.metadata.message_type == "train"}
-
-
-def test_two_nodes_with_one_name_are_refused():
-    channel = carrier_of({**everybody(), 9: echo("genetic")}, {1: "clinical", 3: "imaging"})
-    answers = channel.exchange(MESSAGES, 1)
-    assert answers["genetic"] == Failure("refused: 2 nodes have its name")
-    assert answers["clinical"].metadata["to"] == "clinical"
 
 
 def test_a_node_that_is_not_connected_is_gone_at_once_and_may_come_back():

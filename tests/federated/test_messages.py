@@ -88,7 +88,6 @@ def test_facts_that_are_no_numbers_are_neither_sent_nor_taken(number):
     (
         {"version": 1, "kind": "steal", "metadata": {}},
         {"version": 1, "kind": "round", "metadata": [1]},
-        {"version": 1, "kind": "round"},
         {"version": 2, "kind": "round", "metadata": {}},
         ["version", "kind", "metadata"],
         None,
