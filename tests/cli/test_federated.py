@@ -279,7 +279,6 @@ def test_everybody_can_be_private(hotview, fresh):
     (
         (("new", "x"), 2, "--organization clinical"),
         (("new", "x", "--organization", "a"), 2, "two organizations or more"),
-        (("new", "x", "--organization", "a", "--organization", "a b"), 2, "letters, digits"),
         (("new", "x", "--sample", "--organization", "a"), 2, "its own organizations"),
         (("new", "no/x", "--sample"), 1, "the folder no does not exist"),
         (("simulate", "x"), 1, "hotview federated new"),

@@ -54,7 +54,9 @@ def test_nobody_is_trained_and_evaluated_on(hotview, visits, tmp_path):
     hotview("report", path, *visits, "-o", tmp_path / "r.html", "--no-umap")
 
 
-def test_the_fit_is_that_of_python_with_groups(hotview, visits, tmp_path):
+def test_the_fit_is_that_of_python_with_groups_whose_later_visits_are_left_out(
+    hotview, visits, tmp_path
+):
     path, parts = tmp_path / "m.hotview", ("state", "visit")
     hotview("fit", *visits, *COLUMNS, "-o", path, *QUICK)
     files = DatasetFiles([str(f) for f in visits], None, *parts, drop=["person"])
@@ -71,11 +73,7 @@ def test_the_fit_is_that_of_python_with_groups(hotview, visits, tmp_path):
     model.fit(**{**arguments, "groups": own, "unaligned_groups": more})
     np.testing.assert_allclose(found, model.predict_proba(plain.linked), rtol=1e-6)
     assert np.abs(found - without).max() > 1e-6  # other labels were left out
-
-
-def test_rows_of_persons_who_were_trained_on_are_left_out(hotview, visits, tmp_path):
-    path = tmp_path / "m.hotview"
-    hotview("fit", *visits, *COLUMNS, "-o", path, *QUICK)
+    # Of people who were trained on, later visits are left out.
     later = write_visits(tmp_path / "later", [*(f"p{i}" for i in range(4)), *"abcdef"], start=1)
     result = hotview("evaluate", path, *later, "--json")
     assert json.loads(result.out)["rows"] == 3 * 6

@@ -26,12 +26,10 @@ def test_version(tmp_path):
     (
         (("demo", "--figure", "nowhere/plan.png"), 1, "the folder nowhere does not exist"),
         (("demo", "--model", "model.pkl"), 1, "must end in .hotview"),
-        (("demo", "--random-state", "x"), 2, ""),
         (("report",), 2, "MODEL"),
         (("report", "m.hotview"), 2, "--out"),
         (("report", "m.hotview", "-o", "r.pdf"), 1, "must end in .html"),
         (("report", "m.hotview", "-o", "r.html"), 1, "there is no model at m.hotview"),
-        (("fly",), 2, ""),
     ),
 )
 def test_errors_are_one_line_before_the_work(hotview, tmp_path, monkeypatch, words, code, message):

@@ -79,7 +79,6 @@ def test_features_are_in_the_order_of_the_file(hotview, model, new_files, tmp_pa
         ("transform", ("--space", "latent", "-o", "z"), 2, "--space"),
         ("transform", ("-o", "a/b"), 1, "the folder a does not exist"),
         ("predict", ("-o", "p.txt"), 1, "must end in .csv, .parquet or .h5ad"),
-        ("predict", ("-o", "p.csv", "--id-column", "who"), 1, "no column 'who'"),
         ("predict", ("-o", "p.csv", "--device", "abacus"), 1, "abacus"),
         ("predict", ("-o", "p.csv", "--set", "1"), 2, "Expected --set"),
     ),

@@ -55,7 +55,6 @@ def test_warnings_are_one_line_and_debug_shows_the_traceback(
 @pytest.mark.parametrize(
     ("parameter", "expected"),
     (
-        (Parameter("delimiter", ";"), "--delimiter ';'"),
         (Parameter("header", True), "--header"),
         (Parameter("header", False), "--no-header"),
         (Parameter("view_regularizer", "autoencoder"), "--view-regularizer autoencoder"),

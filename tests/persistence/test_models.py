@@ -1,10 +1,7 @@
 """What is the same before and after a model is saved, and what is not saved at all."""
 
 import json
-import os
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -356,26 +353,6 @@ def test_models_of_an_earlier_version_have_the_same_outputs():
     for name, Z in encoder.transform(unaligned).items():
         np.testing.assert_allclose(Z, OUTPUTS[name], atol=1e-6)
     assert repr(encoder.coupling) == "HOTReferenceSpec(n_projections=6, n_references=2)"
-
-
-@pytest.mark.slow
-def test_another_process_loads_the_same_bits_and_saves_the_same_bytes(fitted, saved, tmp_path):
-    linked = make_views(60, n_views=3, labeled=0.5, random_state=0).linked
-    np.savez(tmp_path / "linked.npz", **linked)
-    code = """
-import sys
-import numpy as np
-import hotview as hv
-model = hv.load(sys.argv[1], device="cpu")
-model.save(sys.argv[2] + "/again.hotview")
-linked = dict(np.load(sys.argv[2] + "/linked.npz"))
-np.save(sys.argv[2] + "/predicted.npy", model.predict_proba(linked))
-"""
-    command = [sys.executable, "-c", code, str(saved), str(tmp_path)]
-    subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": "5"})
-    assert (tmp_path / "again.hotview").read_bytes() == saved.read_bytes()
-    predicted = np.load(tmp_path / "predicted.npy")
-    np.testing.assert_array_equal(predicted, fitted.predict_proba(linked))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
