@@ -54,12 +54,6 @@ def test_parts_after_training_change_the_probabilities_and_leave_nothing_behind(
     np.testing.assert_array_equal(model.predict_proba(task.tests["all views"][0]), expected)
 
 
-def test_a_part_without_weight_has_none(parts, fitted):
-    without = fitted[1].again(parts.PARTS["no heads among predictors"])[0]
-    assert all(w[2] == 0 < w[0] for w in without.super_learner.predictors)
-    assert fitted[1].again(parts.PARTS["no joint ridge"])[0].predictors.joint is None
-
-
 def record(gain, parts=("no heads", "another seed")):
     """Lines of a default that is better than without its parts by so much, on three datasets."""
     lines = []

