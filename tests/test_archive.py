@@ -180,9 +180,6 @@ def test_a_large_model_can_be_written(path):
     assert read_archive(path, FORMAT).metadata["columns"] == names
 
 
-# numbers that take half the space
-
-
 @pytest.mark.parametrize("scale", (2.0**-7, 0.1, 1.0, 300.0, 2.0**15))
 def test_numbers_are_rounded_to_those_of_float16_by_their_largest(scale):
     x = torch.randn(1000, generator=torch.Generator().manual_seed(0))

@@ -111,6 +111,9 @@ def test_a_classifier_is_trained_on_for_more_epochs(tmp_path, parameters):
     other[0] = (other[0] + 1) % 2
     with pytest.raises(ValueError, match=r"these differ: .*\by\. Pass the same"):
         more.fit(DATA.linked, other, unaligned=DATA.views, resume=True)
+    groups = {"view_0": np.arange(len(DATA.views["view_0"]))}
+    with pytest.raises(ValueError, match=r"differ: .*unaligned_groups of view 'view_0'"):
+        fit_classifier(more, resume=True, unaligned_groups=groups)
     with pytest.raises(ValueError, match="these differ: validation"):
         fit_classifier(more, resume=True, validation=(DATA.linked, DATA.linked_target))
 

@@ -230,6 +230,7 @@ def test_given_rows_with_labels_are_scored_after_every_epoch():
         ((LINKED, np.full(40, -1)), ValueError, "validation's y.*no row has one"),
         ((LINKED, Y + 0.5), ValueError, "validation's y to hold classes"),
         (({"view_0": LINKED["view_0"] * np.inf}, Y), ValueError, "'view_0'.*infinity"),
+        (({"view_0": LINKED["view_0"] * np.nan}, Y), ValueError, "40 have none, the first"),
     ),
 )
 def test_validation_rows_that_do_not_fit(validation, error, message):

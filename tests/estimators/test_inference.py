@@ -150,8 +150,6 @@ def test_absent_rows_reach_no_encoder():
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
-# networks that share predictors
-
 R, K, N_POINTS = 3, 5, 50
 
 

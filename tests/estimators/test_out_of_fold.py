@@ -293,3 +293,10 @@ def test_one_view_tells_the_class_and_one_is_noise():
     assert found["signal"]["low"] > 0.3
     assert found["noise"]["low"] < 0 < found["noise"]["high"] < 0.05
     assert describe_contributions(classifier.out_of_fold_)[0].startswith("Keep 'signal': without")
+
+
+def test_a_member_scores_at_most_a_thousand_of_the_labels_that_it_left_out():
+    many = make_views(2100, n_views=2, n_columns=4, labeled=1.0, random_state=0)
+    quick = {"n_estimators": 2, "max_epochs": 1, "steps_per_epoch": 1, "random_state": 0}
+    model = hv.MultiViewClassifier(**quick, device="cpu").fit(many.linked, many.linked_target)
+    assert model.out_of_fold_["all views"]["n"] == 2000

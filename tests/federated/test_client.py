@@ -65,9 +65,6 @@ def bring(client, channel, until):
     return None
 
 
-# what it says
-
-
 def test_hello_has_no_linked_ids(tmp_path):
     facts = one(tmp_path, HOLDER).handle(Message("hello")).metadata
     linked = {"n_linked": N_LINKED, "digest": client_data()[HOLDER].digest}
@@ -127,9 +124,6 @@ def test_a_label_holder_needs_labels(tmp_path):
         one(tmp_path).handle(ask)
 
 
-# what goes wrong at home
-
-
 def test_half_a_round_is_no_round(tmp_path, recorded, monkeypatch):
     client = one(tmp_path)
     bring(client, recorded, until=1)
@@ -145,9 +139,6 @@ def test_half_a_round_is_no_round(tmp_path, recorded, monkeypatch):
     assert client.handle(messages[1][0]).to_bytes() == messages[1][1]
     for message, truth in messages[2:]:  # and that is kept
         assert one(tmp_path).handle(message).to_bytes() == truth
-
-
-# privacy
 
 
 @pytest.fixture(scope="module")
@@ -241,9 +232,6 @@ def test_two_messages_at_once_are_answered_one_after_the_other(tmp_path):
         assert not end.wait(0.5)
     assert end.wait(60)
     assert found[0].arrays.keys() == {"quantiles", "scores"}
-
-
-# questions of a malicious server
 
 
 ALONE = {"label_holder": None, "hidden": (), "encoder_dim": 2, "n_components": 2}
@@ -353,9 +341,6 @@ def test_clients_with_one_folder_count_together(tmp_path):
     assert read_client_state(first.state_path)[0].releases[-1].n_releases == 3
 
 
-# nothing of any row
-
-
 def telling():
     """Views with values, ids and columns that would be found wherever they were."""
     found, random = {}, np.random.default_rng(0)
@@ -449,9 +434,6 @@ def test_labels_cross_only_if_that_was_agreed(crossed):
         for x in told:
             np.testing.assert_array_equal(x, np.where(held, -1, codes))
         assert (codes.tobytes() in b"".join(seen)) == share
-
-
-# whose word counts
 
 
 @pytest.mark.parametrize(

@@ -52,9 +52,6 @@ def test_a_file_that_is_cut_off_or_of_another_kind_is_refused(written, tmp_path)
             fresh(tmp_path, "clinical").handle(FINISH)
 
 
-# contents that no client writes
-
-
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """Files of a label holder, and of a client with privacy to whom labels are shared."""

@@ -92,9 +92,6 @@ def test_what_is_wrong_is_refused(tmp_path, text, why):
         read_client_config(write(tmp_path, text))
 
 
-# organizations
-
-
 def columns_of(own):
     (_, view), *_ = own.preprocessing["views"]
     return [name for name, *_ in view["columns"]]

@@ -40,9 +40,6 @@ def outputs(one, X):
     return F, network.maps[0](F), scores
 
 
-# what others know of a loss
-
-
 def pull(at, target, curvature):
     """The surrogate of a cross-entropy."""
     x = at.clone().requires_grad_()
@@ -67,9 +64,6 @@ def test_a_quarter_is_as_little_as_will_do():
     truth = float(cross_entropy(to, target) - cross_entropy(at, target))
     assert float(pull(at, target, 0.25)(to)) == pytest.approx(truth, abs=1e-9)
     assert float(pull(at, target, 0.24)(to)) < truth
-
-
-# reports
 
 
 @pytest.mark.parametrize("coupling", ("hot-reference", "hot-pairwise", "none"))
@@ -112,9 +106,6 @@ def test_private_reports_have_noise_and_rows_of_their_own():
     assert noisy.rows.tolist() == report.rows.tolist()
     assert (noisy.sent["quantiles"] - truth).abs().max() > 0.1
     assert (noisy.sent["quantiles"].diff(dim=1) >= 0).all()
-
-
-# learning
 
 
 def test_the_first_step_is_on_what_was_reported_and_others_on_the_new_references():
@@ -162,9 +153,6 @@ def test_own_labels_of_people_who_are_not_linked_are_learned():
     assert (scores.argmax(1).numpy() == truth).mean() > 0.9
 
 
-# labels that the holder shares
-
-
 def shared_codes():
     codes = client_data()[HOLDER].codes(CLASSES)[client_data()[HOLDER].linked]
     _, held = split_linked(N_LINKED, 0.25, 0)
@@ -193,9 +181,6 @@ def test_labels_that_are_held_out_do_not_teach_even_the_holder():
     changed = LocalTrainer(settings(), own, CLASSES, 3, CPU, None, told)
     assert torch.equal(one.soft_labels, changed.soft_labels)
     assert not np.array_equal(one.linked_codes, changed.linked_codes)  # which tell of views
-
-
-# steps that lead nowhere
 
 
 @pytest.mark.parametrize(

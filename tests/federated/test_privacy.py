@@ -33,9 +33,6 @@ def noise_of(release, P, round=1):
     return release.add_noise(P, D)
 
 
-# the noise
-
-
 def test_latents_within_the_ball_are_not_clipped_and_others_are_drawn_to_its_surface():
     P = projections(length=CLIP)
     torch.testing.assert_close(P.norm(dim=1), torch.full((200,), LONGEST, dtype=P.dtype))
@@ -103,9 +100,6 @@ def test_rows_of_a_release_are_different_ones():
         seen[rows] += 1
     assert seen.min() > 30  # of 60 on average
     assert sorted(release.draw_rows(20)) == list(range(20))  # all, where there are fewer
-
-
-# the accountant
 
 
 def exact_epsilon(noise, n_releases, delta):

@@ -23,9 +23,6 @@ def run(clients, given, **more):
     return coordinator.run(), coordinator
 
 
-# the central training
-
-
 class Central:
     """All views in one place, trained by the library's own objective on the same batches."""
 
@@ -122,9 +119,6 @@ def test_one_step_a_round_is_the_central_training(tmp_path, coupling, view_regul
             for p, q in zip(mine, theirs, strict=True):
                 torch.testing.assert_close(p, q, atol=1e-5, rtol=0)
     assert result.history["loss"][-1] < result.history["loss"][0]
-
-
-# whoever fails
 
 
 class Between:
@@ -308,9 +302,6 @@ def test_with_fewer_than_two_it_ends_and_says_so(tmp_path):
     assert path.exists()
 
 
-# going on
-
-
 @pytest.mark.parametrize(
     ("coupling", "when"), (("hot-reference", "before"), ("hot-pairwise", "after"))
 )
@@ -335,9 +326,6 @@ def test_a_coordinator_that_was_killed_goes_on_as_if_it_had_not(tmp_path, coupli
     for name in NAMES:
         one, other = (found[name].trainer.network.parameters() for found in (clients, again))
         assert all(torch.equal(p, q) for p, q in zip(one, other, strict=True))
-
-
-# choices
 
 
 HELLO = {"n_linked": 4, "digest": "d", "model_format": 10}
@@ -385,6 +373,7 @@ def test_disagreement_is_an_error_that_names_who_differs_from_most(change, probl
     (
         ("z", ("a", "b"), "label_holder among"),
         ("y", ("a",), "two classes or more"),
+        ("y", (), "two classes or more"),
         ("y", ("b", "a"), "'y' to send the classes, but its classes are not distinct"),
     ),
 )

@@ -34,9 +34,6 @@ def reports(round=1, names=NAMES, shift=0):
     return {name: report(cloud(NAMES.index(name) + shift), round) for name in names}
 
 
-# costs
-
-
 def test_costs_of_quantiles_are_those_of_the_clouds_and_have_their_gradients():
     Zs, theta = [cloud(seed).double() for seed in range(4)], directions(0, 1, 0, M, D).double()
     Qs = [quantile_means(Z @ theta.T, N).requires_grad_() for Z in Zs]
@@ -50,9 +47,6 @@ def test_costs_of_quantiles_are_those_of_the_clouds_and_have_their_gradients():
     assert torch.autograd.gradcheck(lambda *Qs: (weights * quantile_costs(Qs)).sum(), Qs)
     R = Qs.pop()
     assert torch.autograd.gradcheck(lambda *Qs: quantile_costs(Qs, [R.detach()]), Qs)
-
-
-# pairs
 
 
 def test_the_plan_is_that_of_the_costs():
@@ -110,9 +104,6 @@ def test_what_is_told_of_moments_bounds_what_comes_when_all_move_at_once():
     assert penalty(near) - penalty(before) == pytest.approx(slope, rel=1e-3)
 
 
-# references
-
-
 def test_rows_of_the_plan_are_told_with_the_references_to_which_they_belong():
     center = ServerCoupling(settings(), NAMES)
     before = center.references
@@ -152,9 +143,6 @@ def test_references_move_toward_the_views():
         center.update(reports(round))
         distances.append(nearest(center))
     assert max(distances[1:]) < 0.5 * distances[0]  # they begin among the views
-
-
-# who is there
 
 
 @pytest.mark.parametrize("coupling", ("hot-reference", "hot-pairwise"))

@@ -180,6 +180,14 @@ def test_points_beside_decimal_commas_are_refused_until_the_user_decides(table):
     np.testing.assert_array_equal(plain.X, [[1.25, 1.5], [12.5, 2.5]])
 
 
+def test_points_in_a_file_of_semicolons_may_separate_thousands(table):
+    text = "x;y\n1.050;a\n12.500;b\n" + "".join(f"{i}.{100 + i};a\n850;b\n" for i in range(2, 12))
+    with pytest.raises(ValueError, match=r"'x'.*two ways.*'1.050'"):
+        encode(table, text, "a.csv", delimiter=";")
+    decided = encode(table, text, "a.csv", delimiter=";", decimal={"a": "."})
+    assert decided.X[0, 0] == 1.05
+
+
 GROUPED = [*(f"{i},{100 + i}" for i in range(1, 13)), "850"]
 #: Cells of the fit, cells of a new file, and the numbers that these are.
 AS_AT_FIT = [

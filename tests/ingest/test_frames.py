@@ -57,9 +57,6 @@ def column(values, name="x"):
     return view
 
 
-# what text becomes
-
-
 @CONTAINERS
 def test_text_columns_are_one_hot_encoded(make):
     [view] = encode(make(PEOPLE))
@@ -158,9 +155,6 @@ def test_mixed_values_are_text_as_in_a_file():
     assert column([day, "later", day, "later"]).names[0] == "x = 2024-01-31"
 
 
-# several tables of one view
-
-
 def test_categories_are_those_of_all_tables_of_a_view():
     first, second = PEOPLE[:3], PEOPLE[3:].replace({"F": "X"})
     views = encode(first, second[["ward", "sex", "age"]])
@@ -200,9 +194,6 @@ def test_numeric_frames_of_a_view_are_brought_into_one_order():
         encode(frame, frame[["age"]])
 
 
-# what stays as it is
-
-
 def test_what_has_no_text_columns_is_returned_as_it_is():
     table = pl.DataFrame({"x": [1.0, None], "y": [True, None]})
     numbers = {"a": PEOPLE[["age"]], "b": np.eye(3), "c": None}
@@ -220,9 +211,6 @@ def test_lists_stay_lists_and_may_name_views_by_position():
     assert others[1] is None
     short = [PEOPLE]
     assert encode_views({"a": np.eye(3), "b": np.eye(3)}, short)[1] is short
-
-
-# known columns
 
 
 COLUMNS = encode(PEOPLE)[0].columns
@@ -293,9 +281,6 @@ def test_missing_columns_and_text_where_the_fit_knew_no_names_are_refused():
     assert known(numeric, ViewColumns(None, 1)) is numeric
     with pytest.raises(TypeError, match=unnamed):
         known(PEOPLE, ViewColumns(None, 3))
-
-
-# what is refused
 
 
 @pytest.mark.parametrize(

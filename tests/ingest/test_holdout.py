@@ -49,9 +49,6 @@ def test_the_split_depends_on_ids_and_groups_alone(visits, folder, group_column)
     assert set(again.ids) == set(split_holdout(dataset, 0.25).ids)
 
 
-# groups
-
-
 @pytest.fixture
 def visits(folder):
     """Write visits of 30 people, some of them in one view only, and read them."""

@@ -182,9 +182,6 @@ def test_it_is_one_of_scikit_learns_splitters():
     assert "n_splits=3" in repr(splitter)
 
 
-# groups
-
-
 def draw_people(seed, n=40):
     random = np.random.default_rng(seed)
     people = random.integers(0, random.integers(5, 25), n)

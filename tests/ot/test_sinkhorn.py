@@ -416,9 +416,6 @@ def test_a_replayed_graph_solves_for_new_costs():
     torch.testing.assert_close(plan.W.cpu(), expected.W, atol=1e-6, rtol=1e-5)
 
 
-# iterations
-
-
 def problem(spread=3.0):
     L = spread * np.random.default_rng(0).random((5, 4))
     return LogProblem(np, L, np.full((5, 1), 1 / 5), np.full((4, 1), 1 / 4), symmetric=False)

@@ -206,9 +206,6 @@ def test_imputations_that_cannot_be_are_refused(
         load_changed(change, saved_imputing)
 
 
-# tensors
-
-
 def test_every_tensor_is_needed_and_of_one_shape_and_type(load_changed, read_parts, saved):
     known = {}  # one of every kind, whatever the number of its view and member
     for name, x in read_parts(saved)[0].items():
@@ -283,8 +280,6 @@ def test_a_file_decides_on_the_dimensions_in_which_neighbors_are_found_and_has_s
         load_changed(leave_none)
 
 
-# what is known of pairs of views
-
 PAIRS = torch.tensor([[0, 1, 1], [1, 0, 1], [1, 1, 0]], dtype=torch.float64)
 PAIRS[PAIRS == 0] = torch.nan
 DOUBLE = {"dtype": torch.float64}
@@ -338,9 +333,6 @@ def test_pairs_of_views_without_enough_rows_are_nan(load_changed):
     assert np.isnan(model.view_similarity_.value[0, 1])
 
 
-# batches
-
-
 @pytest.fixture(scope="session")
 def saved_batches(saved, tmp_path_factory):
     """The path of a model whose first view was corrected for two batches, after a reduction."""
@@ -388,8 +380,6 @@ def test_offsets_that_cannot_be_are_refused(load_changed, saved_batches, name, t
             lambda tensors, _: put(tensors, f"batch_offsets.0.{name}", tensor), saved_batches
         )
 
-
-# any change
 
 DATA = make_views(40, n_views=2, n_columns=5, labeled=0.5, random_state=0)
 VIEWS, LINKED = list(DATA.views.values()), list(DATA.linked.values())

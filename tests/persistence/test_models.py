@@ -163,9 +163,6 @@ def test_imputation_by_view_is_saved_to_the_last_bit(tmp_path):
         model.save(tmp_path / "m.hotview")
 
 
-# of the user's own
-
-
 class OwnSpec(hv.HOTReferenceSpec):
     """A coupling that hotview does not have."""
 
@@ -264,9 +261,6 @@ def test_encoders_of_the_users_own_must_be_passed_again(tmp_path):
         load_model(path, encoders=own())
 
 
-# notes, and what is not saved
-
-
 def test_notes_survive_and_what_json_cannot_hold_is_refused(saved, tmp_path):
     model = load_model(saved)
     model.metadata_ = {"columns": {"view_0": ["a", None, 1.5]}, "ok": True}
@@ -309,9 +303,6 @@ def test_what_cannot_be_loaded_again_is_not_saved(fitted, tmp_path):
     with pytest.raises(ValueError, match="one that files can hold"):
         hv.MultiViewEncoder(**SMALL).fit({f"../{k}": X for k, X in DATA.views.items()})
     assert list(tmp_path.iterdir()) == []
-
-
-# files
 
 
 def test_a_foreign_or_truncated_file_is_refused(saved, tmp_path):

@@ -103,9 +103,6 @@ def test_shapes_are_not_called_information():
     assert "p =" not in describe_shapes(costs[:2, :2], 1.0, NAMES[:2])[1]
 
 
-# the common space
-
-
 def common_space(S=3, value=0.04, high=0.06, n=20):
     off = np.where(np.eye(S, dtype=bool), np.nan, value)
     return CommonSpace(off, 1 - off, np.where(np.eye(S, dtype=bool), 0, n), 0.02, high)

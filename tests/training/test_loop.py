@@ -161,6 +161,11 @@ def test_patience_stops_and_the_best_weights_come_back(patience, n_epochs, best)
         assert not same(kept[best - 1], kept[-1])
 
 
+def test_a_loss_that_is_no_longer_finite_is_refused_with_a_remedy():
+    with pytest.raises(FloatingPointError, match=r"in epoch \d+ \(.+\)\. Lower learning_rate, or"):
+        run(20, objective=make_objective("none", head_weight=1.0), rate=1e25)
+
+
 def test_a_single_row_under_batch_norm_is_explained():
     network = make_network_of_views()
     network.encoders[0] = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5))
