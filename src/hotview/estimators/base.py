@@ -29,7 +29,6 @@ from hotview.ingest.columns import ViewColumns
 from hotview.ingest.frames import encode_known_views, encoded_shapes
 from hotview.losses import Coupling
 from hotview.losses.coupling_specs import as_coupling
-from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.similarity import CommonSpace, ViewSimilarity
 from hotview.training.column_scaler import ColumnScaler
@@ -467,7 +466,7 @@ def _references(couplings: Sequence[Coupling], plans: Sequence[ViewPlan] | None)
     clouds = [
         coupling.references.detach().cpu().numpy()
         for coupling in couplings
-        if isinstance(coupling, ReferenceCoupling)
+        if coupling.reference_based
     ]
     if not clouds:
         return None

@@ -44,7 +44,6 @@ from hotview.estimators.out_of_fold import (
     shift_warnings,
 )
 from hotview.estimators.parameters import hidden_of, impute_of, preprocessing_of
-from hotview.losses import DGCCA
 from hotview.semisupervised.fusion import OutOfFold, fit_pool
 from hotview.semisupervised.graph import ViewGraph, refine_graph
 from hotview.semisupervised.predictors import fit_predictors
@@ -330,7 +329,7 @@ class EnsembleFit:
         remedies = ["lower the coupling's weight"]
         if len(self.shared.link_targets) > 0:  # these replace the constraint
             remedies.insert(0, "link more rows")
-        elif not isinstance(first.training.objective.coupling, DGCCA):
+        elif not first.training.objective.coupling.exact:
             remedies.insert(0, "raise the coupling's orthogonality_weight")
         if not parameters["view_regularizer"].needs_decoders:
             remedies.insert(0, "use view_regularizer='autoencoder'")

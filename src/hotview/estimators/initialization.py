@@ -8,8 +8,7 @@ from sklearn.decomposition import PCA
 from torch import Tensor, nn
 
 from hotview.estimators.randomness import Generators
-from hotview.losses import Planner
-from hotview.losses.sliced import ReferenceCoupling
+from hotview.losses import Coupling, Planner
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.ot.sliced import random_sliced_cost
 from hotview.semisupervised.ridge import thin_rows
@@ -105,7 +104,7 @@ def start_at_targets(
 
 
 def start_references(
-    network: MultiViewNetwork, coupling: ReferenceCoupling, data: TrainingRows, random: Generators
+    network: MultiViewNetwork, coupling: Coupling, data: TrainingRows, random: Generators
 ) -> None:
     """Initialize every reference with a sample of the latents of one group of similar views.
 

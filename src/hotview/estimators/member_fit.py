@@ -30,9 +30,8 @@ from hotview.estimators.inputs import FitInputs, SharedInputs, Validation
 from hotview.estimators.labels import hide, weigh_classes
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
 from hotview.estimators.randomness import Randomness
-from hotview.losses import DGCCA, Coupling, NoCoupling
+from hotview.losses import Coupling
 from hotview.losses.objective import Objective
-from hotview.losses.sliced import ReferenceCoupling
 from hotview.losses.specifications import CouplingSizes
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.semisupervised.fusion import OutOfFold
@@ -266,11 +265,8 @@ class MemberFit:
 
     def _latent_variance(self, coupling: Coupling, batch_size: int) -> float:
         """Mean variance of the latents' columns that the constraint of the coupling requires."""
-        n_clouds = 1 if isinstance(coupling, DGCCA) else len(self.names)
-        if isinstance(coupling, ReferenceCoupling):
-            n_clouds = len(coupling.clouds())
         is_sum = self.parameters["coupling"].reduction == "sum"
-        return 1 / (n_clouds * (batch_size if is_sum else 1))
+        return 1 / (coupling.n_constrained(len(self.names)) * (batch_size if is_sum else 1))
 
     def _initialize(
         self, network: MultiViewNetwork, coupling: Coupling, rows: TrainingRows
@@ -282,7 +278,7 @@ class MemberFit:
                 start_at_principal_components(network, s, pca, n_components, self.latent_variance)
             if rows.link_targets:
                 start_at_targets(network, s, rows, is_own=given is not None)
-        if isinstance(coupling, ReferenceCoupling):
+        if coupling.reference_based:
             start_references(network, coupling, rows, self.random.stage("references"))
 
     def finish(self, *, null: bool) -> None:
@@ -350,7 +346,7 @@ class MemberFit:
         """The plan over the views from a last pass over all rows; None without a coupling."""
         network, sampler = self.training.network, self.training.sampler
         coupling, spec = self.training.objective.coupling, self.parameters["coupling"]
-        if isinstance(coupling, NoCoupling):
+        if not coupling.couples:
             return None
         rows, planner = sampler.data, spec.planner
         random, null_random = self.random.stage("plan"), self.random.stage("null")

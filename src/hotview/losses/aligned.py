@@ -87,10 +87,15 @@ class DGCCA(Coupling):
     """
 
     needs_alignment = True
+    exact = True
 
     def __init__(self, *, reduction: str = "mean") -> None:
         super().__init__()
         self.reduction = check_choice("reduction", reduction, ("mean", "sum"))
+
+    def n_constrained(self, n_views: int) -> int:
+        """One, which is G."""
+        return 1
 
     def forward(
         self,

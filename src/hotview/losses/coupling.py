@@ -43,14 +43,37 @@ class Coupling(nn.Module):
     #: α, one number or one per member
     orthogonality_weight: float | Tensor = 0.0
 
-    #: whether a linear map meets the constraint exactly; otherwise it is a penalty
+    #: whether the constraint is met exactly in every batch; otherwise it is a penalty
     exact = False
+
+    #: whether anything is coupled, and a plan can be solved for
+    couples = True
+
+    #: learned reference clouds (..., K, points, n_components), where it is `reference_based`
+    references: Tensor
 
     #: transport plan of the last step, for couplings that have one
     plan: Plan | None = None
 
     #: calls a solver in the middle of a step; interrupts the capture of a CUDA graph
     outside: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor] | None = None
+
+    def clouds(self) -> list[Tensor] | None:
+        """Reference clouds; None compares the views with each other."""
+        return None
+
+    def constrain(self, Zs: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Map the latents to meet the constraint, where a map of them meets it exactly."""
+        return Zs
+
+    def n_constrained(self, n_views: int) -> int:
+        """Number of clouds whose second moments add up to I by the constraint."""
+        clouds = self.clouds()
+        return n_views if clouds is None else len(clouds)
+
+    def n_targets(self, n_views: int) -> int | None:
+        """Number of columns of the costs that it averages over steps; None if it averages none."""
+        return None
 
     def draw(self, d: int, generator: Generators) -> Tensor | None:
         """Draw the directions of one step.
@@ -115,6 +138,8 @@ class NoCoupling(Coupling):
     >>> NoCoupling()([torch.zeros(3, 2), torch.ones(4, 2)]).total
     tensor(0.)
     """
+
+    couples = False
 
     def forward(
         self,

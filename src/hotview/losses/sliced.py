@@ -29,10 +29,6 @@ class SlicedCoupling(Coupling):
         self.orthogonality_weight, self.exact = orthogonality_weight, isinf(orthogonality_weight)
         self.n_projections, self.projections, self.reduction = n_projections, projections, reduction
 
-    def clouds(self) -> list[Tensor] | None:
-        """Reference clouds; None compares the views with each other."""
-        return None
-
     def constrain(self, Zs: Sequence[Tensor]) -> Sequence[Tensor]:
         """Map the latents to meet the constraint, where it is exact."""
         return constrain(Zs, self.reduction) if self.exact and not self.reference_based else Zs
@@ -135,7 +131,6 @@ class ReferenceCoupling(SlicedCoupling):
     """Base class of couplings with learned reference clouds G_k."""
 
     reference_based = True
-    references: nn.Parameter
 
     def _draw_references(
         self, K: int, n_points: int, n_components: int, generator: torch.Generator | None

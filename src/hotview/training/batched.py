@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from hotview._types import IntArray
 from hotview.losses.coupling import Coupling
 from hotview.losses.objective import Batch, Evaluation, Objective
-from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.batched import PerMember, batch_networks, copy_weights
 from hotview.training.batches import span
 from hotview.training.rows import ViewRows
@@ -143,7 +142,7 @@ class BatchedTrainer(Trainer):
         if any(isinstance(module, PerMember) for module in self.network.modules()):
             return False  # a custom encoder may do anything
         sizes = {order.size for order in self.trainings[0].sampler.row_orders} - {0}
-        if isinstance(self.objective.coupling, ReferenceCoupling):
+        if self.objective.coupling.reference_based:
             sizes.add(self.objective.coupling.references.shape[-2])
         return len(sizes) <= 1  # point clouds of different sizes are compared one by one
 
@@ -193,9 +192,8 @@ class _BatchedRows:
 def _stack_objectives(objectives: Sequence[Objective], device: torch.device) -> Objective:
     first = objectives[0]
     coupling, couplings = copy.deepcopy(first.coupling), [o.coupling for o in objectives]
-    if isinstance(coupling, ReferenceCoupling):
-        clouds = [c.references.detach() for c in couplings if isinstance(c, ReferenceCoupling)]
-        coupling.references = nn.Parameter(torch.stack(clouds))
+    if coupling.reference_based:
+        coupling.references = nn.Parameter(torch.stack([c.references.detach() for c in couplings]))
     weights = [c.orthogonality_weight for c in couplings]
     coupling.orthogonality_weight = _stack_weights(weights, device)
     class_weights = [o.class_weight for o in objectives if isinstance(o.class_weight, Tensor)]

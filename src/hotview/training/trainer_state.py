@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from hotview._codec import decode, require, shorten
-from hotview.losses.hierarchical import HOTPairwise, HOTReference
 from hotview.losses.objective import Objective
 from hotview.training.trainer import Trainer, Training
 
@@ -280,8 +279,7 @@ def _check_objective(
     for name, x in found.items():  # a fresh objective has no average of costs yet
         if name.endswith(".mean_cost"):
             expected.setdefault(name, torch.zeros(x.shape, dtype=torch.float32))
-    if "coupling.mean_cost" in found and isinstance(coupling, HOTPairwise | HOTReference):
-        K = shape[-1] if isinstance(coupling, HOTPairwise) else coupling.references.shape[-3]
+    if "coupling.mean_cost" in found and (K := coupling.n_targets(shape[-1])) is not None:
         expected["coupling.mean_cost"] = torch.zeros(*shape, K, dtype=torch.float32)
     _check_weights(found, objective, expected)
 

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from hotview._types import Array, IntArray
 from hotview.losses import Coupling, Planner
-from hotview.losses.sliced import ReferenceCoupling, SlicedCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.ot import Plan, ViewGroups, draw_directions, sliced_cost
 from hotview.ot.sliced import random_sliced_cost
@@ -200,15 +199,13 @@ def plan_views(
     """
     size = batch_size if reduction == "sum" else _ROWS
     n_rounds = min(_ROUNDS, math.ceil(max(view.n_rows for view in data.views) / size))
-    references = coupling.clouds() if isinstance(coupling, ReferenceCoupling) else None
+    references = coupling.clouds()
     orders = [ShuffledIndices(view.n_rows, size, random) for view in data.views]
     costs = []
     with torch.no_grad():
         for _ in range(n_rounds):
             rows = [order.next_batch() for order in orders]
-            Zs: Sequence[Tensor] = embed_rows(network, data.views, rows)
-            if isinstance(coupling, SlicedCoupling):
-                Zs = coupling.constrain(Zs)
+            Zs = coupling.constrain(embed_rows(network, data.views, rows))
             C = random_sliced_cost(
                 Zs, references, n_bases=_BASES, generator=generator, reduction=reduction
             )
