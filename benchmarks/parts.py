@@ -70,7 +70,13 @@ from hotview.estimators import fit as fit_module
 from hotview.estimators import inputs
 from hotview.estimators.inference import PredictorEnsemble, log_mean
 from hotview.evaluation.metrics import expected_calibration_error
-from hotview.semisupervised import class_prior, link_targets, predictors, pseudo_labels
+from hotview.semisupervised import (
+    class_prior,
+    label_folds,
+    link_targets,
+    predictors,
+    pseudo_labels,
+)
 from hotview.semisupervised.super_learner import PREDICTORS, SuperLearner, fit_super_learner
 
 RESULTS = Path(__file__).parent.parent / "results" / "default"
@@ -196,8 +202,8 @@ PARTS = {
     "one prior": Part(replaced=((inputs, "class_priors", _one_prior),), where="labels"),
     "no shifted priors": Part(
         replaced=(
-            (fit_module, "shift_priors", _unshifted),
-            (fit_module, "doubt_priors", _undoubted),
+            (label_folds, "shift_priors", _unshifted),
+            (label_folds, "doubt_priors", _undoubted),
         ),
         where="unlabeled",
     ),

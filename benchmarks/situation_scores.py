@@ -27,16 +27,15 @@ class Recorded(MultiViewClassifier):
         super()._set_fitted(fit, start)
         labels = fit.shared.view_labels(fit.inputs.labels)
         self.exact = []
-        for member in fit.members:
-            nodes, graphs = fit.members[0].nodes, fit.shared.graphs
-            predictors = fit_predictors(graphs, nodes, labels, [member.features])
+        for member, trained in zip(fit.members, fit.trained, strict=True):
+            predictors = fit_predictors(fit.shared.graphs, fit.nodes, labels, [trained.features])
             network, ensemble = member.training.network, fit.ensemble
             self.exact.append(
                 PredictorEnsemble([network], ensemble.rule, predictors, ensemble.super_learner)
             )
         self.known = [n > 0 for n in labels.n_classes]
         self.log_prior = labels.log_prior
-        self.folds = [m.out_of_fold for m in fit.members if m.out_of_fold is not None]
+        self.folds = [left_out.scores for left_out in fit.left_out]
 
     def take_rows(self, views: dict[str, Any]) -> dict[int, torch.Tensor]:
         """Standardized rows by number of the view."""

@@ -15,6 +15,7 @@ from hotview.datasets import make_views
 from hotview.estimators import fit, member_fit
 from hotview.estimators import inputs as inputs_module
 from hotview.estimators.fit import EnsembleFit, fit_views
+from hotview.semisupervised import label_folds
 from hotview.semisupervised.pseudo_labels import label_nodes
 from tests.estimators.small_fits import UNCOUPLED, may_collapse
 
@@ -363,7 +364,7 @@ def test_labels_that_are_left_out_do_not_influence_who_left_them_out(monkeypatch
         codes[i] = (codes[i] + 1) % 3
     labels = replace(inputs.labels, linked=linked, unaligned={"view_1": others})
     (changed,) = fit_views([replace(inputs, labels=labels)])
-    before, after = ([m.out_of_fold for m in fit.members] for fit in (expected, changed))
+    before, after = ([x.scores for x in fit.left_out] for fit in (expected, changed))
     # The member that left them out predicts the same bits, and is now wrong about them, or right.
     np.testing.assert_array_equal(after[1].scores, before[1].scores)
     np.testing.assert_array_equal(after[1].joint, before[1].joint)
@@ -544,13 +545,13 @@ def test_rows_that_are_left_out_do_not_teach(monkeypatch):
         seen.append(left_out)
         return label_nodes(graphs, labels, scores, weights, left_out, random)
 
-    monkeypatch.setattr(member_fit, "label_nodes", look)
+    monkeypatch.setattr(label_folds, "label_nodes", look)
     arguments, _ = labels_in_one_view()
     (fitted,) = fit_views([voting(max_epochs=1)._inputs(**arguments)])
-    for member in fitted.members:
+    for scores in fitted.left_out:
         # A third of the linked rows tells how good the views are that others teach.
-        assert len(member.linked_scores.target) == 20
-        assert (member.linked_scores.target == -1).all()
+        assert len(scores.linked.target) == 20
+        assert (scores.linked.target == -1).all()
     *of_members, in_the_end = seen
     assert np.sum(of_members, axis=0).tolist() == [1] * 60  # each by one member
     assert not in_the_end.any()  # then all rows teach

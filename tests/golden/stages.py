@@ -72,7 +72,7 @@ def _stages(fit, started):
             [graph.nodes, graph.points, graph.adjacency, graph.nearest] for graph in shared.graphs
         ]
         + list(shared.coordinates),
-        "prior": [shared.log_prior, fit.node_weights],
+        "prior": [shared.log_prior, fit.pseudo.weights if fit.pseudo else np.empty((0, 0))],
         "soft labels": [
             _plain(list(m.training.sampler.data.soft_labels)) for m in members if m.propagates
         ],
@@ -81,10 +81,11 @@ def _stages(fit, started):
             [m.training.network, m.training.objective, _history(m.training.history)]
             for m in members
         ],
-        "plan": [None if m.plan is None else _plan(m.plan) for m in members],
-        "features": [getattr(m, "features", None) for m in members],
+        "plan": list(map(_plan, fit.plans)) or [None] * len(members),
+        "features": [trained.features or None for trained in fit.trained],
         "left-out scores": _plain(
-            [[m.out_of_fold, m.without, m.subset_scores, m.linked_scores] for m in members]
+            [[x.scores, x.without, x.subsets, x.linked] for x in fit.left_out]
+            or [[None] * 4 for _ in members]
         ),
         "predictors": None
         if predictors is None

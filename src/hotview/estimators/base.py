@@ -164,7 +164,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
             [training.history for training in trainings],
         )
         self.batch_size_ = trainings[0].sampler.batch_size
-        self._set_plans([member.plan for member in fit.members if member.plan is not None])
+        self._set_plans(fit.plans)
         couplings = [training.objective.coupling for training in trainings]
         self.references_ = _references(couplings, self.plans_)
         self.view_similarity_, self.common_space_ = fit.similarity, fit.common_space

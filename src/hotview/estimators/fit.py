@@ -35,7 +35,7 @@ from hotview.estimators.diagnostics import (
 from hotview.estimators.inference import HeadEnsemble, PredictorEnsemble
 from hotview.estimators.inputs import FitInputs, SharedInputs, compute_graphs, scan_views
 from hotview.estimators.labels import replace_prior
-from hotview.estimators.member_fit import MemberFit, take_rows
+from hotview.estimators.member_fit import LeftOut, MemberFit, Trained, take_rows
 from hotview.estimators.out_of_fold import (
     fit_other_folds,
     increase_losses,
@@ -46,13 +46,14 @@ from hotview.estimators.out_of_fold import (
 from hotview.estimators.parameters import hidden_of, impute_of, preprocessing_of
 from hotview.semisupervised.fusion import OutOfFold, fit_pool
 from hotview.semisupervised.graph import ViewGraph, refine_graph
-from hotview.semisupervised.predictors import fit_predictors
-from hotview.semisupervised.pseudo_labels import (
-    ViewLabels,
-    calibrate,
-    doubt_priors,
-    shift_priors,
+from hotview.semisupervised.label_folds import (
+    LabelFold,
+    PseudoLabels,
+    label_fold,
+    propagate_labels,
 )
+from hotview.semisupervised.predictors import fit_predictors
+from hotview.semisupervised.pseudo_labels import NodeLabels, ViewLabels
 from hotview.semisupervised.ridge import thin_rows
 from hotview.semisupervised.super_learner import (
     ScoresOutOfFold,
@@ -73,7 +74,7 @@ from hotview.training.progress import wants_progress
 from hotview.training.rows import ViewRows
 from hotview.training.threads import suited_threads
 from hotview.training.trainer import SingleTrainer, Trainer
-from hotview.training.view_plan import solve_mean_plan
+from hotview.training.view_plan import ViewPlan, solve_mean_plan
 
 __all__ = ["EnsembleFit", "fit_views"]
 
@@ -94,6 +95,14 @@ class EnsembleFit:
     ----------
     members : list of MemberFit
         The fits of the members.
+    trained : list of Trained
+        What was computed with the network of every member.
+    left_out : list of LeftOut
+        Predictions of rows whose labels members left out.
+    pseudo : PseudoLabels or None
+        What labels say about the rows of every fold; None without pseudo-labels.
+    nodes : sequence of NodeLabels
+        What all labels say about the nodes of every view, for the predictors of new rows.
     warnings : FitWarnings
         The warnings of the fit.
     ensemble : HeadEnsemble or PredictorEnsemble or None
@@ -111,7 +120,8 @@ class EnsembleFit:
     """
 
     shared: SharedInputs
-    node_weights: Array  # of propagation and ridge, by view
+    pseudo: PseudoLabels | None = None
+    nodes: Sequence[NodeLabels] = ()
     ensemble: HeadEnsemble | PredictorEnsemble | None = None
     similarity: ViewSimilarity | None = None
     common_space: CommonSpace | None = None
@@ -121,6 +131,8 @@ class EnsembleFit:
     def __init__(self, inputs: FitInputs, process_group: ProcessGroup | None = None) -> None:
         self.inputs, self.process_group = inputs, process_group or ProcessGroup()
         self.members = [MemberFit(inputs, r) for r in range(len(inputs.random_states))]
+        self.trained: list[Trained] = []
+        self.left_out: list[LeftOut] = []
         self.scores: dict[str, dict[str, Any]] = {}
         self.warnings = FitWarnings(shown=self.process_group.is_rank_zero)
 
@@ -166,19 +178,18 @@ class EnsembleFit:
         first, parameters = self.members[0], self.inputs.parameters
         scanned, given = self.scan()
         self.shared = compute_graphs(scanned, parameters, given, first.random)
-        self.node_weights = np.empty((0, 0))
         if first.propagates and self.inputs.labels is not None:
-            scored = [member.score_nodes(self.shared) for member in self.members]
-            graphs, scores = self.shared.graphs, [found for _, found in scored]
-            self.node_weights = calibrate(graphs, scored, given.codes)
-            log_prior = shift_priors(graphs, given, scores, self.node_weights)
+            folds = [member.label_fold(self.shared) for member in self.members]
+            randoms = [member.random.stage("soft labels").numpy for member in self.members]
+            self.pseudo = propagate_labels(self.shared.graphs, given, folds, randoms)
             known = [n > 0 for n in given.n_classes]
-            prior = given.log_prior, log_prior
+            prior = given.log_prior, self.pseudo.shifted
             for text in shift_warnings(first.names, known, *prior, self.inputs.labels.classes):
                 self.warnings.add(text)
-            self.shared = replace(self.shared, log_prior=doubt_priors(log_prior, given))
-        for member in self.members:
-            member.prepare(self.shared, self.node_weights)
+            self.shared = replace(self.shared, log_prior=self.pseudo.log_prior)
+        nodes = [[] for _ in self.members] if self.pseudo is None else self.pseudo.nodes
+        for member, own in zip(self.members, nodes, strict=True):
+            member.prepare(self.shared, own)
 
     def finish(self, *, view_tests: bool) -> None:
         """Compute plans, predictors and the similarity of views, and warn about the result."""
@@ -186,31 +197,36 @@ class EnsembleFit:
         for member in self.members:
             batch_size = member.training.sampler.batch_size
             with suited_threads(member.training.network, batch_size, member.device):
-                member.finish(null=view_tests and member is first)
-            if member.plan is not None and first.plan is not None:
-                # The null depends on the tables alone: the first member's serves for all.
-                member.plan = replace(member.plan, null=first.plan.null)
+                self.trained.append(member.finish(null=view_tests and member is first))
         with catch_interrupt() as interrupt:  # Ctrl-C must not lose the trained networks
             if self.inputs.labels is not None:
-                for member in self.members:
-                    member.predict_left_out()
+                pairs = zip(self.members, self.trained, strict=True)
+                found = [member.score_left_out(trained.features) for member, trained in pairs]
+                self.left_out = [scores for scores in found if scores is not None]
                 self.ensemble = self._fit_predictors() if first.propagates else self._fit_heads()
                 self.disagreement = self._measure_disagreement(self.ensemble)
             if view_tests:
                 self.similarity = self._measure_similarity()
             if len(self.shared.held_out_links) > 0:
-                found = [m.measure_common_space() for m in self.members]
-                self.common_space = average_common_spaces([one for one in found if one is not None])
+                spaces = [m.measure_common_space() for m in self.members]
+                self.common_space = average_common_spaces([x for x in spaces if x is not None])
         for member in self.members:
             member.interrupted = member.interrupted or interrupt.requested
         self._warn()
+
+    @property
+    def plans(self) -> list[ViewPlan]:
+        """The plans of all members; none without a coupling."""
+        plans = [trained.plan for trained in self.trained if trained.plan is not None]
+        # The null depends on the tables alone: the first member's serves for all.
+        return [replace(plan, null=plans[0].null) for plan in plans]
 
     def _fit_heads(self) -> HeadEnsemble:
         """Networks whose heads predict, weighed by labels that members left out."""
         members, pool = [member.fit_heads() for member in self.members], None
         n_views = len(self.inputs.tables.names)
         if self.inputs.parameters["fusion"] == "weighted":
-            folds = [m.out_of_fold for m in self.members if isinstance(m.out_of_fold, OutOfFold)]
+            folds = [x.scores for x in self.left_out if isinstance(x.scores, OutOfFold)]
             pool = fit_pool(folds, n_views, random := self._for_weights())
             if len(folds) > 1:
                 others = [[x for x in folds if x is not fold] for fold in folds]
@@ -221,15 +237,18 @@ class EnsembleFit:
     def _fit_predictors(self) -> PredictorEnsemble:
         """Predictors of new rows, fitted to all labels, and shared by all networks."""
         first = self.members[0]
-        assert self.inputs.labels is not None
-        first.relabel_nodes(self._refine_graphs(), self.node_weights)
-        learner = self._fit_super_learner()
+        assert self.pseudo is not None
         labels = self.shared.view_labels(self.inputs.labels)
-        features = [member.features for member in self.members]
-        predictors = fit_predictors(self.shared.graphs, first.nodes, labels, features)
+        random = first.random.stage("refined labels").numpy
+        everything = LabelFold(labels), self.pseudo.weights, random
+        nodes = self.nodes = label_fold(self._refine_graphs(), labels, *everything)
+        learner = self._fit_super_learner()
+        features = [trained.features for trained in self.trained]
+        predictors = fit_predictors(self.shared.graphs, nodes, labels, features)
         predictors = predictors.condense(first.random.stage("condensing").numpy)
         networks = [member.training.network for member in self.members]
-        return PredictorEnsemble(networks, first.fusion_rule(), predictors, learner)
+        rule = first.fusion_rule(self.inputs.labels, nodes)
+        return PredictorEnsemble(networks, rule, predictors, learner)
 
     def _for_weights(self) -> np.random.Generator:
         """Random numbers that weights of predictors and heads are fitted with."""
@@ -241,11 +260,11 @@ class EnsembleFit:
         classes, names = self.inputs.labels.classes, self.inputs.tables.names
         labels = self.shared.view_labels(self.inputs.labels)
         known = [n > 0 for n in labels.n_classes]
-        folds = [m.out_of_fold for m in self.members if isinstance(m.out_of_fold, ScoresOutOfFold)]
+        folds = [x.scores for x in self.left_out if isinstance(x.scores, ScoresOutOfFold)]
         random = self._for_weights()
         learner = fit_super_learner(folds, labels.log_prior, known, random)
         labeled = ScoresOutOfFold.concatenate(folds) if folds else None
-        without = [m.without for m in self.members if m.without is not None]
+        without = [x.without for x in self.left_out if x.without is not None]
         increase = None
         p = self.inputs.parameters
         log_prior = replace_prior(labels.log_prior, p["class_prior"], p["class_weight"], classes)
@@ -255,9 +274,9 @@ class EnsembleFit:
             learners = fit_other_folds(folds, lambda rows: fit([rows], random=random))
             increase = increase_losses(folds, without, learners)
             learners = [replace(one, log_prior=prior) for one in learners]
-            subsets = [m.subset_scores for m in self.members if m.subset_scores is not None]
+            subsets = [x.subsets for x in self.left_out if x.subsets is not None]
             self.set_scores = calibrate_super_learner(folds, subsets, learners, len(names))
-        linked = [m.linked_scores for m in self.members if m.linked_scores is not None]
+        linked = [x.linked for x in self.left_out if x.linked is not None]
         self.scores = score_out_of_fold(
             learner,
             labeled,
@@ -311,7 +330,7 @@ class EnsembleFit:
         """The graph of every view on components and the mean features of all members."""
         graphs = []
         for s, graph in enumerate(self.shared.graphs):
-            features = [member.features[s][0] for member in self.members]
+            features = [trained.features[s][0] for trained in self.trained]
             graphs.append(refine_graph(graph, np.mean(features, axis=0)))
         return graphs
 
@@ -321,8 +340,7 @@ class EnsembleFit:
         if trainings:
             self.warnings.add(interrupt_warning(len(trainings[0].history)))
         first, parameters = self.members[0], self.inputs.parameters
-        plans = [member.plan for member in self.members if member.plan is not None]
-        if not plans:  # without a coupling nothing shapes the common space
+        if not self.plans:  # without a coupling nothing shapes the common space
             return
         n_columns = [view.n_columns for view in self.shared.views]
         expected = math.sqrt(parameters["n_components"] * first.latent_variance)
@@ -334,9 +352,9 @@ class EnsembleFit:
         if not parameters["view_regularizer"].needs_decoders:
             remedies.insert(0, "use view_regularizer='autoencoder'")
         self.warnings.add(
-            collapse_warning(first.names, first.latents, n_columns, expected, remedies)
+            collapse_warning(first.names, self.trained[0].latents, n_columns, expected, remedies)
         )
-        plan = solve_mean_plan(plans, parameters["coupling"].planner)
+        plan = solve_mean_plan(self.plans, parameters["coupling"].planner)
         self.warnings.add(plan_warning(plan), ConvergenceWarning)
 
 

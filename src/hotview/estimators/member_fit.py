@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from hotview.estimators.initialization import (
     start_references,
 )
 from hotview.estimators.inputs import FitInputs, SharedInputs, Validation
-from hotview.estimators.labels import hide, weigh_classes
+from hotview.estimators.labels import Labels, hide, weigh_classes
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
 from hotview.estimators.randomness import Randomness
 from hotview.losses import Coupling
@@ -35,16 +35,10 @@ from hotview.losses.objective import Objective
 from hotview.losses.specifications import CouplingSizes
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.semisupervised.fusion import OutOfFold
-from hotview.semisupervised.graph import ViewGraph, encode_nodes
+from hotview.semisupervised.graph import encode_nodes
+from hotview.semisupervised.label_folds import LabelFold
 from hotview.semisupervised.predictors import fit_predictors
-from hotview.semisupervised.pseudo_labels import (
-    NodeLabels,
-    NodeScores,
-    ViewLabels,
-    label_nodes,
-    make_soft_labels,
-    score_nodes,
-)
+from hotview.semisupervised.pseudo_labels import NodeLabels, make_soft_labels
 from hotview.semisupervised.super_learner import ScoresOutOfFold, ScoresWithout
 from hotview.similarity import CommonSpace, measure_common_space
 from hotview.training.batches import Sampler, TrainingRows
@@ -55,7 +49,7 @@ from hotview.training.rows import ViewRows, embed_rows
 from hotview.training.trainer import Training
 from hotview.training.view_plan import ViewPlan, draw_null, plan_views
 
-__all__ = ["MemberFit", "take_rows"]
+__all__ = ["LeftOut", "MemberFit", "Trained", "take_rows"]
 
 #: settings of specifications in which networks that are trained together may differ
 _PER_MEMBER = ("weight", "orthogonality_weight")
@@ -66,8 +60,49 @@ _N_LATENTS = 1000  # rows of every view by which collapse is detected
 _N_COMPARED = 300  # rows of every view with which linked rows are compared after an epoch
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """Predictions of rows whose labels a member was not trained on.
+
+    Parameters
+    ----------
+    scores : ScoresOutOfFold or OutOfFold
+        Scores of these rows; with pseudo-labels, those of all predictors.
+    without : ScoresWithout or None
+        What differs in these where one view is left out; None without pseudo-labels.
+    subsets : ScoresOutOfFold or None
+        These with several but not all views of every row; None without pseudo-labels.
+    linked : ScoresOutOfFold or None
+        Scores of linked rows without a label which did not teach views without labels.
+    """
+
+    scores: ScoresOutOfFold | OutOfFold
+    without: ScoresWithout | None = None
+    subsets: ScoresOutOfFold | None = None
+    linked: ScoresOutOfFold | None = None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What is computed once with a trained network.
+
+    Parameters
+    ----------
+    plan : ViewPlan or None
+        The plan over the views; None without a coupling.
+    latents : list of Tensor
+        Latents of a sample of every view's rows.
+    features : list of (ndarray, float)
+        Features of the nodes of every view's graph, and their scale; empty without pseudo-labels.
+    """
+
+    plan: ViewPlan | None
+    latents: list[Tensor]
+    features: list[tuple[Array, float]]
+
+
 class MemberFit:
-    """The fit of one ensemble member: `prepare`, training, `finish`, `predict_left_out`.
+    """The fit of one ensemble member: `prepare`, training, `finish`, `score_left_out`.
 
     With the parameter `pseudo_labels`, labels are propagated on neighbor graphs to train the heads
     of the views, and neighbors and a ridge regression predict new rows. Otherwise labels train all
@@ -86,36 +121,16 @@ class MemberFit:
         The network, its objective and its rows.
     latent_variance : float
         Mean variance of the latents' columns that the constraint of the coupling requires.
-    plan : ViewPlan or None
-        The plan over the views; None without a coupling.
-    latents : list of Tensor
-        Latents of a sample of every view's rows.
     interrupted : bool
-        Whether training was interrupted.
-    out_of_fold : ScoresOutOfFold, OutOfFold or None
-        Its predictions of rows whose labels it was not trained on, if there are any.
-    without : ScoresWithout or None
-        What differs in these where one view is left out; None without pseudo-labels.
-    subset_scores : ScoresOutOfFold or None
-        These with several but not all views of every row; None without pseudo-labels.
-    linked_scores : ScoresOutOfFold or None
-        Scores of linked rows without a label which did not teach views without labels.
+        Whether training, or what follows it, was interrupted.
     """
 
     shared: SharedInputs
-    node_scores: list[NodeScores | None]
     nodes: list[NodeLabels]
-    features: list[tuple[Array, float]]
     training: Training
     latent_variance: float
-    plan: ViewPlan | None
-    latents: list[Tensor]
-    interrupted: bool
+    interrupted = False
     _compared: list[Tensor]  # held-out linked rows of every view, and a sample of its rows
-    out_of_fold: ScoresOutOfFold | OutOfFold | None = None
-    without: ScoresWithout | None = None
-    subset_scores: ScoresOutOfFold | None = None
-    linked_scores: ScoresOutOfFold | None = None
 
     def __init__(self, inputs: FitInputs, number: int) -> None:
         self.inputs, self.number, self.parameters = inputs, number, inputs.parameters
@@ -181,30 +196,28 @@ class MemberFit:
             None if p["checkpoint"] is None else p["checkpoint_every"],
         )
 
-    def score_nodes(self, shared: SharedInputs) -> tuple[ViewLabels, list[NodeScores | None]]:
-        """The labels that this member is trained on, and what they say about all nodes."""
-        labels = shared.view_labels(self.labels)
-        self.node_scores = score_nodes(shared.graphs, labels)
-        return labels, self.node_scores
+    def label_fold(self, shared: SharedInputs) -> LabelFold:
+        """The labels that this member is trained on."""
+        given = shared.view_labels(self.inputs.labels)
+        n_folds = len(self.inputs.held_out)
+        return LabelFold.of(shared.view_labels(self.labels), given, self.number, n_folds)
 
-    def prepare(self, shared: SharedInputs, node_weights: Array) -> None:
-        """Compute soft labels, and make the network, the objective and the sampler.
+    def prepare(self, shared: SharedInputs, nodes: list[NodeLabels]) -> None:
+        """Make the network, the objective and the sampler.
 
         Parameters
         ----------
         shared : SharedInputs
             What all members share.
-        node_weights : ndarray of shape (n_views, 2)
-            From `calibrate`.
+        nodes : list of NodeLabels
+            Labels of the nodes of every view, from `propagate_labels`; none without pseudo-labels.
         """
-        p, self.shared = self.parameters, shared
+        p, self.shared, self.nodes = self.parameters, shared, nodes
         rows = shared.training_rows(self.labels)
-        if self.labels is not None and self.propagates:
-            labels, graphs = shared.view_labels(self.labels), shared.graphs
-            random = self.random.stage("soft labels").numpy
-            self.nodes = self._label_nodes(graphs, labels, self.node_scores, node_weights, random)
-            posteriors = [nodes.posterior for nodes in self.nodes]
-            soft_labels = list(map(make_soft_labels, graphs, posteriors, labels.codes))
+        if nodes:
+            codes = shared.view_labels(self.labels).codes
+            posteriors = [of_view.posterior for of_view in nodes]
+            soft_labels = list(map(make_soft_labels, shared.graphs, posteriors, codes))
             rows = replace(rows, soft_labels=soft_labels)
         for_batches = self.random.stage("batches")
         sampler = Sampler(
@@ -281,8 +294,8 @@ class MemberFit:
         if coupling.reference_based:
             start_references(network, coupling, rows, self.random.stage("references"))
 
-    def finish(self, *, null: bool) -> None:
-        """Compute the plan and the features of the graphs' nodes.
+    def finish(self, *, null: bool) -> Trained:
+        """Compute the plan, latents of a sample, and the features of the graphs' nodes.
 
         Parameters
         ----------
@@ -293,13 +306,13 @@ class MemberFit:
         if self.propagates:
             self._round_weights()
         with catch_interrupt() as interrupt:  # the last pass must not lose the trained network
-            self.plan = self._plan(null=null)
-            random = self.random.stage("latents").numpy
+            plan, random = self._plan(null=null), self.random.stage("latents").numpy
             rows = [random.permutation(view.n_rows)[:_N_LATENTS] for view in views]
-            self.latents = embed_rows(network, views, rows)
-            if self.labels is not None and self.propagates:
-                self.features = list(map(encode_nodes, self.shared.graphs, network.encoders))
+            latents = embed_rows(network, views, rows)
+            graphs = self.shared.graphs if self.nodes else []
+            features = [encode_nodes(graph, network.encoders[s]) for s, graph in enumerate(graphs)]
         self.interrupted = self.training.interrupted or interrupt.requested
+        return Trained(plan, latents, features)
 
     def _round_weights(self) -> None:
         """Round the weights of the network to float16, which halves the model file.
@@ -360,52 +373,23 @@ class MemberFit:
 
     def fit_heads(self) -> EnsembleMember:
         """The network, whose heads predict: without pseudo-labels, after `finish`."""
-        return EnsembleMember(self.training.network, self.fusion_rule())
+        return EnsembleMember(self.training.network, self._rule())
 
-    def relabel_nodes(self, graphs: Sequence[ViewGraph], node_weights: Array) -> None:
-        """Label the nodes of refined graphs by all labels, in the place of those trained on.
+    def score_left_out(self, features: list[tuple[Array, float]]) -> LeftOut | None:
+        """Score rows whose labels were held out, and linked rows that did not teach.
 
         Parameters
         ----------
-        graphs : sequence of ViewGraph
-            The refined graph of every view.
-        node_weights : ndarray of shape (n_views, 2)
-            From `calibrate`.
+        features : list of (ndarray, float)
+            Those of `Trained`.
+
+        Returns
+        -------
+        LeftOut or None
+            None where no label was held out.
         """
-        self.labels = self.inputs.labels
-        labels = self.shared.view_labels(self.labels)
-        scores = score_nodes(graphs, labels)
-        random = self.random.stage("refined labels").numpy
-        self.nodes = self._label_nodes(graphs, labels, scores, node_weights, random)
-
-    def _label_nodes(
-        self,
-        graphs: Sequence[ViewGraph],
-        labels: ViewLabels,
-        scores: Sequence[NodeScores | None],
-        weights: Array,
-        random: np.random.Generator,
-    ) -> list[NodeLabels]:
-        """Labels of all nodes; rows that are left out teach no view."""
-        known = self.shared.view_labels(self.inputs.labels).target >= 0
-        left_out = known & (labels.target < 0)
-        left_out[self._linked_fold(labels)] = True
-        return label_nodes(graphs, labels, scores, weights, left_out, random)
-
-    def _linked_fold(self, labels: ViewLabels) -> IntArray:
-        """Linked rows without a label that do not teach, to score the views that they teach."""
-        if not self.inputs.held_out or self.labels is self.inputs.labels:
-            return np.empty(0, np.int64)
-        if min(labels.n_classes) > 0:
-            return np.empty(0, np.int64)
-        rows = np.flatnonzero(self.shared.view_labels(self.inputs.labels).target < 0)
-        return rows[self.number :: len(self.inputs.held_out)]
-
-    def predict_left_out(self) -> None:
-        """Score rows whose labels were held out, and linked rows that did not teach."""
-        assert self.labels is not None
-        if len(self.held_out) == 0:
-            return
+        if self.labels is None or len(self.held_out) == 0:
+            return None
         labels = self.shared.view_labels(self.labels)
         rows, target = labels.left_out(self.shared.view_labels(self.inputs.labels))
         if len(rows) > _MAX_LEFT_OUT:
@@ -414,21 +398,21 @@ class MemberFit:
             rows, target = rows[chosen], target[chosen]
         if not self.propagates:
             log_probs, counts = predict_out_of_fold(self.fit_heads(), self._take_rows(rows))
-            self.out_of_fold = OutOfFold(log_probs, counts, target)
-            return
-        predictors = fit_predictors(self.shared.graphs, self.nodes, labels, [self.features])
-        ensemble = PredictorEnsemble([self.training.network], self.fusion_rule(), predictors)
-        self.out_of_fold = self._score_rows(ensemble, rows, target)
+            return LeftOut(OutOfFold(log_probs, counts, target))
+        predictors = fit_predictors(self.shared.graphs, self.nodes, labels, [features])
+        ensemble = PredictorEnsemble([self.training.network], self._rule(), predictors)
+        scores = self._score_rows(ensemble, rows, target)
         kept = draw_subsets(rows >= 0)
         with torch.inference_mode():
             Xs = self._take_rows(rows)
-            self.without = ensemble.score_without(Xs)
+            without = ensemble.score_without(Xs)
             joint, counts = ensemble.score_subsets(Xs, torch.from_numpy(kept).to(self.device))
-        self.subset_scores = replace(self.out_of_fold, joint=joint, present=counts)
-        linked = labels.links[self._linked_fold(labels)]
-        if len(linked) > 0:
-            unknown = np.full(len(linked), -1)
-            self.linked_scores = self._score_rows(ensemble, linked, unknown)
+        subsets = replace(scores, joint=joint, present=counts)
+        linked = labels.links[self.label_fold(self.shared).silent]
+        if len(linked) == 0:
+            return LeftOut(scores, without, subsets)
+        unknown = np.full(len(linked), -1)
+        return LeftOut(scores, without, subsets, self._score_rows(ensemble, linked, unknown))
 
     def _score_rows(
         self, ensemble: PredictorEnsemble, rows: IntArray, target: IntArray
@@ -446,16 +430,23 @@ class MemberFit:
     def _take_rows(self, rows: IntArray) -> dict[int, Tensor]:
         return take_rows(self.shared.views, rows)
 
-    def fusion_rule(self) -> FusionRule:
-        """Which predictors count, by the labels that they are trained on."""
-        rows = self.shared.training_rows(self.labels)
+    def fusion_rule(self, labels: Labels | None, nodes: Sequence[NodeLabels]) -> FusionRule:
+        """Which predictors count, by the labels that they are trained on.
+
+        Parameters
+        ----------
+        labels : Labels or None
+            The labels.
+        nodes : sequence of NodeLabels
+            Labels of the nodes of every view; none without pseudo-labels.
+        """
+        rows = self.shared.training_rows(labels)
         labeled = rows.target[rows.target >= 0]
         n_known = [len(classes) for classes in rows.classes_known]
         if len(rows.transfer_rows) > 0:  # then labels are transferred to every view
             n_known = [max(n_known)] * len(n_known)
-        elif self.propagates:
-            for s, nodes in enumerate(self.nodes):
-                n_known[s] = max(n_known) if nodes.taught else n_known[s]
+        for s, of_view in enumerate(nodes):
+            n_known[s] = max(n_known) if of_view.taught else n_known[s]
         targets = np.concatenate([labeled, *rows.view_targets])
         counts = np.bincount(targets, minlength=self.n_classes) + 1
         return FusionRule(
@@ -465,11 +456,15 @@ class MemberFit:
             tuple(np.log(counts / counts.sum()).tolist()),
         )
 
+    def _rule(self) -> FusionRule:
+        """Which predictors of this member count."""
+        return self.fusion_rule(self.labels, self.nodes)
+
     def _validation_score(
         self, network: MultiViewNetwork, validation: Validation
     ) -> Callable[[], float]:
         """Accuracy of the heads of the network on the validation rows."""
-        rule, views = self.fusion_rule(), self._rows_of(validation)
+        rule, views = self._rule(), self._rows_of(validation)
         rule = replace(rule, joint=rule.joint and not self.propagates)
         ensemble = HeadEnsemble([EnsembleMember(network, rule)], None)
 
