@@ -94,7 +94,18 @@ class DGCCA(Coupling):
         self.reduction = check_choice("reduction", reduction, ("mean", "sum"))
 
     def n_constrained(self, n_views: int) -> int:
-        """One, which is G."""
+        """One cloud meets the constraint, G.
+
+        Parameters
+        ----------
+        n_views : int
+            Number of views.
+
+        Returns
+        -------
+        int
+            1.
+        """
         return 1
 
     def forward(

@@ -63,16 +63,49 @@ class Coupling(nn.Module):
         return None
 
     def constrain(self, Zs: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Map the latents to meet the constraint, where a map of them meets it exactly."""
+        """Map the latents to meet the constraint, where a map of them meets it exactly.
+
+        Parameters
+        ----------
+        Zs : sequence of Tensor
+            Latents of each view.
+
+        Returns
+        -------
+        sequence of Tensor
+            These, or their images.
+        """
         return Zs
 
     def n_constrained(self, n_views: int) -> int:
-        """Number of clouds whose second moments add up to I by the constraint."""
+        """Number of clouds whose second moments add up to I by the constraint.
+
+        Parameters
+        ----------
+        n_views : int
+            Number of views.
+
+        Returns
+        -------
+        int
+            That of the views, or of the references.
+        """
         clouds = self.clouds()
         return n_views if clouds is None else len(clouds)
 
     def n_targets(self, n_views: int) -> int | None:
-        """Number of columns of the costs that it averages over steps; None if it averages none."""
+        """Number of columns of the costs that it averages over steps.
+
+        Parameters
+        ----------
+        n_views : int
+            Number of views.
+
+        Returns
+        -------
+        int or None
+            None if it averages none.
+        """
         return None
 
     def draw(self, d: int, generator: Generators) -> Tensor | None:
