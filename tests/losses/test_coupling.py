@@ -61,7 +61,7 @@ def test_what_each_coupling_needs(name):
     assert coupling.needs_alignment == (name in ALIGNED)
     assert coupling.reference_based == name.endswith("reference")
     assert coupling.plan is None
-    assert not coupling.exact
+    assert coupling.exact == (name == "dgcca")  # whose G is in closed form
     parts = coupling(latents()).parts
     assert ("orthogonality" in parts) == (coupling.orthogonality_weight > 0)
     assert (len(parts) == 0) == (name == "none")
