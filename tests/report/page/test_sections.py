@@ -203,6 +203,9 @@ def test_curves_and_ranks(record, make_one):
     text = learning_section(replace(one, learning=replace(one.learning, n_epochs=900)))
     assert "One network." in text
     assert "3 of 900 epochs are drawn." in text
+    unknown = replace(record.ranks[0], mean=np.nan, std=np.nan)
+    text = learning_section(replace(record, ranks=[unknown]))
+    assert table_rows(text, 2)[0] == ["pix", "–", "–", "10"]
     empty = replace(record, learning=None, ranks=[])
     assert "No learning curves were recorded." in learning_section(empty)
 
