@@ -140,7 +140,7 @@ def test_the_plan_has_its_numbers(model, record, ax):
 def test_the_graph_has_a_line_for_views_that_share_information(record, ax):
     low = np.full((4, 4), 0.05)
     low[0, 2] = 0.5
-    found = replace(record, similarity=replace(record.similarity, low=low.tolist()))
+    found = replace(record, similarity=replace(record.similarity, low=low))
     assert plot_graph(found, ax=ax) is ax
     *arcs, first, second = ax.lines
     assert len(arcs) == 2  # two groups

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from hotview.evaluation.importance import PermutationImportance
     from hotview.evaluation.metrics import Difference, Proportion
     from hotview.evaluation.record.schema import (
         Bin,
         Curve,
-        Effect,
-        ImportanceSummary,
-        PlanSummary,
         Record,
         Scores,
     )
+    from hotview.training.view_plan import ViewPlan
 
 __all__ = [
     "Band",
@@ -77,7 +76,7 @@ class Band:
     high: NDArray[np.float64]
 
 
-def plan_of(record: Record) -> PlanSummary:
+def plan_of(record: Record) -> ViewPlan:
     """Return the plan of a record; raise if it has none."""
     if record.plan is None:
         raise ValueError(
@@ -97,7 +96,7 @@ def scores_of(record: Record) -> Scores:
     return record.scores
 
 
-def importance_of(record: Record) -> ImportanceSummary:
+def importance_of(record: Record) -> PermutationImportance:
     """Return the importance of views and columns; raise if it was not measured."""
     if record.importance is None:
         raise ValueError(
@@ -115,12 +114,14 @@ def class_names(record: Record) -> list[str]:
 def plan_matrix(record: Record, *, shares: bool = False) -> Matrix:
     """Return the plan W; as shares, its rows sum to 1."""
     plan = plan_of(record)
-    scale = len(record.views) if shares else 1
-    W = np.array(plan.W) * scale
+    views = list(range(len(record.views)))
+    scale = len(views) if shares else 1
+    W = np.array(plan.W, dtype=float) * scale
     if shares and plan.pairwise:
         np.fill_diagonal(W, np.nan)  # no view is transported to itself
-    std = None if plan.std is None else np.array(plan.std) * scale
-    return Matrix(W, record.views, plan.columns, std, list(range(len(record.views))))
+    std = None if plan.std is None else np.array(plan.std, dtype=float) * scale
+    columns = [f"reference {k + 1}" for k in range(W.shape[1])]
+    return Matrix(W, record.views, record.views if plan.pairwise else columns, std, views)
 
 
 def curve_band(curve: Curve) -> Band:
@@ -138,21 +139,21 @@ def make_dot(
     return Dot(name, value.value, value.low, value.high, view, tooltip)
 
 
-def effect_dots(record: Record, effects: Sequence[Effect]) -> list[Dot]:
+def effect_dots(record: Record, effects: Sequence[Mapping[str, Any]]) -> list[Dot]:
     """Return the rise of the log loss where each view, or column, is permuted.
 
     If two columns have the same name, all have that of their view before it.
     """
-    columns = [effect.column for effect in effects if effect.column is not None]
+    columns = [e["column"] for e in effects if "column" in e]
     is_ambiguous = len(set(columns)) < len(columns)
     dots = []
     for e in effects:
-        name = e.column or e.view
-        if e.column is not None and is_ambiguous:
-            name = f"{e.view}: {e.column}"
-        full = e.view if e.column is None else f"{e.column} of {e.view}"
-        tooltip = f"{full}: {e.value:.3g} ({e.low:.3g} to {e.high:.3g})"
-        dots.append(Dot(name, e.value, e.low, e.high, record.views.index(e.view), tooltip))
+        view, column = e["view"], e.get("column")
+        value, low, high = e["loss_increase"], e["loss_low"], e["loss_high"]
+        name = view if column is None else f"{view}: {column}" if is_ambiguous else column
+        full = view if column is None else f"{column} of {view}"
+        tooltip = f"{full}: {value:.3g} ({low:.3g} to {high:.3g})"
+        dots.append(Dot(name, value, low, high, record.views.index(view), tooltip))
     return dots
 
 

@@ -123,7 +123,7 @@ def plot_column_importance(
     """
     record = as_record(model, Xs, y, importance=True)
     importance = importance_of(record)
-    effects = [*importance.views, *importance.columns[:max_columns]]
+    effects = [*importance.views.to_dicts(), *importance.columns.to_dicts()[:max_columns]]
     ax = new_axes(height=1.2 + 0.28 * len(effects)) if ax is None else ax
     for i, dot in enumerate(effect_dots(record, effects)):
         color = VIEW_COLORS[view_style(dot.view or 0)[0]][0]
@@ -132,7 +132,7 @@ def plot_column_importance(
         ax.plot(dot.value, i, "o", color=color)
     ax.axvline(0, color=_SOFT, linestyle="--", linewidth=1)
     ax.axhline(len(importance.views) - 0.5, color=_SOFT, linewidth=0.8)
-    names = [e.view if e.column is None else f"{e.view}: {e.column}" for e in effects]
+    names = [f"{e['view']}: {e['column']}" if "column" in e else e["view"] for e in effects]
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
     ax.set_xlabel("the log loss rises by")

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from hotview.report.chart_data import Matrix
 
 if TYPE_CHECKING:
-    from hotview.evaluation.record.schema import Record, SimilaritySummary
+    from hotview.evaluation.record.schema import Record
+    from hotview.similarity import ViewSimilarity
 
 __all__ = [
     "SIGNIFICANT",
@@ -22,6 +23,7 @@ __all__ = [
     "Pair",
     "ViewGraph",
     "graph_of_views",
+    "groups_of",
     "list_pairs",
     "shape_costs",
     "similarity_matrix",
@@ -73,7 +75,7 @@ class ViewGraph:
     arcs: list[NDArray[np.float64]]
 
 
-def similarity_of(record: Record) -> SimilaritySummary:
+def similarity_of(record: Record) -> ViewSimilarity:
     """Return the similarities of a record; raise if it has none."""
     if record.similarity is None:
         raise ValueError(
@@ -83,24 +85,30 @@ def similarity_of(record: Record) -> SimilaritySummary:
     return record.similarity
 
 
+def groups_of(record: Record) -> list[int]:
+    """Return the group of each view; empty without groups that hold."""
+    found = record.similarity
+    return [] if found is None or found.groups is None else found.groups.tolist()
+
+
 def list_pairs(record: Record) -> list[Pair]:
     """Return all pairs of views, the most similar first and those that are not known last."""
     found = similarity_of(record)
+    within = np.full_like(found.value, math.nan)
+    if found.within_classes is not None:
+        within = found.within_classes.value
+    numbers = (found.value, found.low, found.high, found.p_value, found.n_rows, within)
     pairs = [
-        Pair(
-            s, t, found.value[s][t], found.low[s][t], found.high[s][t], found.p_value[s][t],
-            found.n_rows[s][t], found.within[s][t] if found.within else math.nan,
-        )
+        Pair(s, t, *(x[s, t].item() for x in numbers))
         for s, t in combinations(range(len(record.views)), 2)
-    ]  # fmt: skip
+    ]
     return sorted(pairs, key=lambda pair: -pair.value if pair.is_known else math.inf)
 
 
 def sort_views(record: Record) -> list[int]:
     """Return the views by group if there are groups that hold, else in their order."""
-    groups = similarity_of(record).groups
-    views = range(len(record.views))
-    return sorted(views, key=lambda s: (groups[s], s)) if groups else list(views)
+    groups = groups_of(record) or [0] * len(record.views)
+    return sorted(range(len(groups)), key=lambda s: (groups[s], s))
 
 
 def similarity_matrix(record: Record) -> Matrix:
@@ -119,14 +127,14 @@ def shape_costs(record: Record) -> Matrix | None:
     """Return the costs between views before training, which compare shapes; None without any."""
     if record.plan is None or record.plan.null is None:
         return None
-    costs = np.array(record.plan.null.costs, dtype=float)
+    costs = np.array(record.plan.null.plan.C, dtype=float)
     np.fill_diagonal(costs, math.nan)
     return Matrix(costs, record.views, record.views, views=list(range(len(record.views))))
 
 
 def graph_of_views(record: Record) -> ViewGraph:
     """Return the views as a graph, with edges between views that measurably share information."""
-    order, groups = sort_views(record), similarity_of(record).groups or [0] * len(record.views)
+    order, groups = sort_views(record), groups_of(record) or [0] * len(record.views)
     angles = _place_views(order, groups)
     runs = [[s for s in order if groups[s] == group] for group in sorted(set(groups))]
     arcs = [

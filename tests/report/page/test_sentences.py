@@ -1,6 +1,8 @@
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from hotview.evaluation.metrics import Difference, Proportion
@@ -50,7 +52,7 @@ def test_accuracy_and_its_interval(record):
     ),
 )
 def test_similar_shapes(record, p, n, words):
-    null = replace(record.plan.null, p_value=p, noise=[0.9] * n)
+    null = SimpleNamespace(p_value=p, W=np.zeros((n, 1, 1)))
     text = plain(s.describe_shapes(replace(record, plan=replace(record.plan, null=null))))
     assert text.startswith("Cost of transport between the principal components of two views")
     assert "Shapes are compared, not individuals." in text

@@ -33,6 +33,7 @@ from hotview.report.page.sentences import (
     points,
 )
 from hotview.report.palette import style_variables
+from hotview.report.similarity_data import groups_of
 
 __all__ = ["page", "write_report"]
 
@@ -139,7 +140,7 @@ def _make_tiles(record: Record) -> list[tuple[str, str, str]]:
 def _describe_links(record: Record) -> str:
     """Return the number of groups of views that hold or, of few views, of linked rows."""
     if record.similarity is not None and len(record.views) > 3:
-        groups = record.similarity.groups or []
+        groups = groups_of(record)
         n = sum(groups.count(group) > 1 for group in set(groups))
         return f"{count(n, 'group')} that hold{'s' if n == 1 else ''}" if n else "no stable groups"
     linked = record.trained_on.get("linked")

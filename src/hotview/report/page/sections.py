@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
+from hotview.evaluation.importance import PermutationImportance
 from hotview.evaluation.metrics import Difference
 from hotview.evaluation.record.schema import (
     MAJORITY,
     MAX_BASELINE_ROWS,
-    Effect,
-    ImportanceSummary,
     Record,
     Scores,
 )
@@ -51,10 +50,10 @@ from hotview.report.page.sentences import (
 from hotview.report.similarity_data import (
     UNCERTAIN,
     Pair,
+    groups_of,
     list_pairs,
     shape_costs,
     similarity_matrix,
-    similarity_of,
     sort_views,
 )
 from hotview.report.tables import ABSENT, compact, number
@@ -74,6 +73,7 @@ __all__ = [
 _MAX_PAIRS = 15  # pairs of views that are drawn with their intervals
 _MIN_GRAPH, _MIN_HEAT_MAP = 4, 12  # views of a graph, and of a heat map in its place
 _MAX_CLASSES = 40  # of a confusion matrix that is drawn
+_MAX_EFFECTS = 15  # columns that are drawn with their importance
 _EFFECT_LENGTH = 20  # characters of a column beside its bar
 _MAX_ERRORS = 30  # rows of the table of errors
 _MAX_STD_COLUMNS = 8  # of a plan whose cells have room for standard deviations
@@ -96,7 +96,7 @@ def similarity_section(record: Record) -> Markup:
         chart=pair_chart(record, known[:_MAX_PAIRS]),
         overview=_overview(record) if any(pair.is_significant for pair in pairs) else None,
         is_graph=len(record.views) < _MIN_HEAT_MAP,
-        has_groups=record.similarity.groups is not None,
+        has_groups=bool(groups_of(record)),
         uncertain=UNCERTAIN,
         view_rows=_view_rows(record, known),
     )
@@ -132,7 +132,7 @@ def _pair_cells(record: Record, pair: Pair, *, has_within: bool) -> list[str]:
 
 def _view_rows(record: Record, pairs: Sequence[Pair]) -> list[list[str]]:
     """Return name, group, most similar view and its similarity, for each view."""
-    groups, rows = similarity_of(record).groups, []
+    groups, rows = groups_of(record), []
     for s in sort_views(record):
         group = str(groups[s] + 1) if groups and groups.count(groups[s]) > 1 else ABSENT
         closest = next((pair for pair in pairs if s in (pair.first, pair.second)), None)
@@ -182,6 +182,7 @@ def plan_section(record: Record) -> Markup:
     return render(
         "plan.html",
         plan=plan,
+        n_members=record.n_members,
         target=target,
         matrix=matrix,
         chart=chart,
@@ -245,24 +246,27 @@ def _points_at_tick(value: float) -> str:
     return compact(100 * value)
 
 
-def importance_section(record: Record, importance: ImportanceSummary) -> Markup:
+def importance_section(record: Record, importance: PermutationImportance) -> Markup:
     """Return the permutation importance of views, and of the columns with the largest effects."""
-    columns = importance.columns
+    views, columns = importance.views.to_dicts(), importance.columns.to_dicts()[:_MAX_EFFECTS]
     return render(
         "importance.html",
         importance=importance,
-        view_chart=_effect_chart(record, importance.views, "each view"),
+        views=views,
+        columns=columns,
+        view_chart=_effect_chart(record, views, "each view"),
         column_chart=_effect_chart(record, columns, "each column") if columns else None,
         n_others=importance.n_columns - len(columns),
     )
 
 
-def _effect_chart(record: Record, effects: Sequence[Effect], what: str) -> Markup:
+def _effect_chart(record: Record, effects: Sequence[Mapping[str, Any]], what: str) -> Markup:
     """Draw the rise of the log loss where views or columns are permuted."""
-    ends = [x for e in effects for x in (e.low, e.high)]
+    dots = effect_dots(record, effects)
+    ends = [x for dot in dots for x in (dot.low, dot.high)]
     low, high = min(0.0, *ends), max(0.0, *ends)
     return dot_plot(
-        effect_dots(record, effects),
+        dots,
         ends=(low, high if high > low else 1.0),
         title="the log loss rises by",
         text=compact,
@@ -338,7 +342,12 @@ def learning_section(record: Record) -> Markup:
         )  # fmt: skip
     curves = [curve_chart(c, learning.epochs) for c in learning.terms] if learning else []
     return render(
-        "learning.html", learning=learning, ranks=ranks, curve_charts=curves, rank_chart=rank_chart
+        "learning.html",
+        learning=learning,
+        n_members=record.n_members,
+        ranks=ranks,
+        curve_charts=curves,
+        rank_chart=rank_chart,
     )
 
 

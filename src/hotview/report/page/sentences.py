@@ -80,7 +80,7 @@ def describe_training(record: Record) -> Markup:
         return sentence + "The number of training rows is not recorded."
     sentence += _describe_rows(trained_on)
     if "seconds" in trained_on:
-        members = count(record.learning.n_estimators, "network") if record.learning else "it"
+        members = count(record.n_members, "network") if record.learning else "it"
         device = trained_on.get("device", "an unknown device")
         sentence += f" Training {members} took {trained_on['seconds']:,.1f} seconds on {device}."
     return sentence
@@ -141,7 +141,7 @@ def describe_shapes(record: Record) -> str:
     null = record.plan.null if record.plan else None
     if null is None or len(record.views) < 4:
         return text
-    n = len(null.noise)
+    n = len(null.W)
     n_like = round(null.p_value * (n + 1)) - 1
     verdict = "Some views are closer than others"
     if null.p_value > SIGNIFICANT:
