@@ -12,15 +12,17 @@ from hotview.evaluation import assess
 from hotview.evaluation.metrics import Estimate, Proportion
 from hotview.evaluation.record.schema import Bin, Curve
 from hotview.report.chart_data import (
-    accuracy_drops,
     calibration_points,
     curve_band,
+    drop_dots,
     effect_dots,
+    graph_of_views,
     importance_of,
+    list_pairs,
+    similarity_matrix,
 )
 from hotview.report.metric_tables import describe_metrics, metric_tables
 from hotview.report.palette import CLASS_COLORS, VIEW_COLORS
-from hotview.report.similarity_data import graph_of_views, list_pairs, similarity_matrix
 from hotview.report.tables import matrix_table, number, signed
 
 
@@ -33,8 +35,8 @@ def test_bands_have_one_standard_deviation():
 def test_drops_of_views_that_can_be_hidden_and_weights_of_bins(record):
     first, *rest = record.scores.views
     scores = replace(record.scores, views=[replace(first, drop=None), *rest])
-    drops = accuracy_drops(replace(record, scores=scores))
-    assert [(name, view) for name, view, _ in drops] == [("mor", 1), ("fac", 2), ("zer", 3)]
+    drops = drop_dots(replace(record, scores=scores)).dots
+    assert [(dot.name, dot.view) for dot in drops] == [("mor", 1), ("fac", 2), ("zer", 3)]
     bins = [Bin(0.2, Proportion(0.1, 0.0, 0.5, 2)), Bin(0.9, Proportion(1.0, 0.5, 1.0, 8))]
     assert [weight for _, _, weight in calibration_points(bins)] == [0.25, 1.0]
 
@@ -42,13 +44,14 @@ def test_drops_of_views_that_can_be_hidden_and_weights_of_bins(record):
 def test_effects_have_the_names_of_columns_and_the_colors_of_their_views(record):
     found = importance_of(record)
     views, columns = found.views.to_dicts(), found.columns.to_dicts()
-    dots = effect_dots(record, [views[1], columns[0]])
-    assert [(dot.name, dot.view) for dot in dots] == [("mor", 1), ("pix 0", 0)]
+    dots = effect_dots(record, [views[1], columns[0]]).dots
+    assert [(dot.name, dot.view) for dot in dots] == [("mor", 1), ("pix: pix 0", 0)]
     assert dots[1].tooltip == "pix 0 of pix: 0.3 (-0.1 to 0.4)"
     same = [columns[0], columns[0] | {"view": "mor"}]
     other = columns[0] | {"column": "x"}
-    names = [dot.name for dot in effect_dots(record, [views[0], *same, other])]
-    assert names == ["pix", "pix: pix 0", "mor: pix 0", "pix: x"], "all of them, or none"
+    names = [dot.name for dot in effect_dots(record, [*same, other]).dots]
+    assert names == ["pix: pix 0", "mor: pix 0", "pix: x"], "all of them, or none"
+    assert [dot.name for dot in effect_dots(record, [same[0], other]).dots] == ["pix 0", "x"]
 
 
 def change(record, **fields):

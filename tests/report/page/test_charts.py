@@ -8,7 +8,7 @@ import pytest
 
 from hotview.evaluation.metrics import Proportion
 from hotview.evaluation.record.schema import Bin, Curve, Layout, SubsetScore
-from hotview.report.chart_data import Dot, Matrix
+from hotview.report.chart_data import Dot, DotChart, Matrix, list_pairs
 from hotview.report.page.charts import (
     calibration_chart,
     curve_chart,
@@ -21,12 +21,10 @@ from hotview.report.page.charts import (
 )
 from hotview.report.page.render import render
 from hotview.report.page.scales import ticks, whole_ticks
-from hotview.report.similarity_data import list_pairs
 
 
 def draw_dots(*dots, **options):
-    options = {"ends": (0.0, 1.0), "title": "t", "text": "{:.1f}".format, "label": "x", **options}
-    return dot_plot(dots, **options)
+    return dot_plot(DotChart(dots, ends=(0.0, 1.0), title="t", label="x", **options))
 
 
 def test_dots_are_at_their_value():

@@ -7,6 +7,7 @@ import pytest
 
 from hotview.evaluation.metrics import Difference, Proportion
 from hotview.evaluation.record.schema import MAJORITY, BaselineScore
+from hotview.report.chart_data import describe_drop
 from hotview.report.page import sentences as s
 
 
@@ -75,7 +76,7 @@ def test_shapes_of_three_views_have_no_p_value(make_one, record):
     ),
 )
 def test_the_effect_of_hiding_a_view(value, error, words):
-    assert s.describe_drop(Difference(value, error, 0.0, 0.0, 9)) == words
+    assert describe_drop(Difference(value, error, 0.0, 0.0, 9)) == words
 
 
 def compared(name, accuracy, value, low, high):

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from hotview._files import atomic_write, check_output_path
 from hotview.evaluation.record.schema import Record
+from hotview.report.chart_data import groups_of
 from hotview.report.page.render import render
 from hotview.report.page.sections import (
     embedding_section,
@@ -33,7 +34,6 @@ from hotview.report.page.sentences import (
     points,
 )
 from hotview.report.palette import style_variables
-from hotview.report.similarity_data import groups_of
 
 __all__ = ["page", "write_report"]
 

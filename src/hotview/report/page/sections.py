@@ -11,7 +11,6 @@ import numpy as np
 from markupsafe import Markup
 
 from hotview.evaluation.importance import PermutationImportance
-from hotview.evaluation.metrics import Difference
 from hotview.evaluation.record.schema import (
     MAJORITY,
     MAX_BASELINE_ROWS,
@@ -19,13 +18,22 @@ from hotview.evaluation.record.schema import (
     Scores,
 )
 from hotview.report.chart_data import (
+    UNCERTAIN,
     Dot,
-    accuracy_drops,
+    DotChart,
+    Pair,
     confusion,
+    drop_dots,
     effect_dots,
+    groups_of,
+    list_pairs,
     make_dot,
     plan_matrix,
     plan_of,
+    round_ends,
+    shape_costs,
+    similarity_matrix,
+    sort_views,
 )
 from hotview.report.metric_tables import describe_metrics, metric_tables
 from hotview.report.page.charts import (
@@ -41,22 +49,12 @@ from hotview.report.page.charts import (
 from hotview.report.page.render import render
 from hotview.report.page.sentences import (
     NOT_RECORDED,
-    describe_drop,
     describe_shapes,
     format_interval,
     percent,
     points,
 )
-from hotview.report.similarity_data import (
-    UNCERTAIN,
-    Pair,
-    groups_of,
-    list_pairs,
-    shape_costs,
-    similarity_matrix,
-    sort_views,
-)
-from hotview.report.tables import ABSENT, compact, number
+from hotview.report.tables import ABSENT, number
 
 __all__ = [
     "embedding_section",
@@ -198,26 +196,15 @@ def metric_section(scores: Scores) -> Markup:
 
 def view_section(record: Record, scores: Scores) -> Markup:
     """Return accuracies without each view, with each view alone and with subsets of views."""
-    drops = accuracy_drops(record)
-    drop_chart = alone_chart = None
-    if drops:
-        drop_chart = dot_plot(
-            [make_dot(name, d, view=view, tooltip=describe_drop(d)) for name, view, d in drops],
-            ends=_round_ends([d for _, _, d in drops]),
-            title="accuracy drop (points)",
-            text=_points_at_tick,
-            reference=0.0,
-            label="Accuracy drop when each view is hidden, with 95 % intervals",
-        )
-    alone = [(score.view, score.alone) for score in scores.views if score.alone is not None]
+    drops = drop_dots(record)
     dots = [
-        make_dot(view, x, view=record.views.index(view),
+        make_dot(score.view, x, view=record.views.index(score.view),
                  tooltip=f"{percent(x.value)}, {format_interval(x)}, {x.n:,} rows")
-        for view, x in alone
+        for score in scores.views if (x := score.alone) is not None
     ]  # fmt: skip
-    alone_chart = dot_plot(
+    alone = DotChart(
         dots,
-        ends=(max(0.0, math.floor(10 * min([x.low for _, x in alone], default=0.0)) / 10), 1.0),
+        ends=(max(0.0, math.floor(10 * min([d.low for d in dots], default=0.0)) / 10), 1.0),
         title="accuracy",
         text="{:.0%}".format,
         reference=scores.accuracy.value,
@@ -226,54 +213,28 @@ def view_section(record: Record, scores: Scores) -> Markup:
     return render(
         "views.html",
         scores=scores,
-        drop_chart=drop_chart,
-        alone_chart=alone_chart,
+        drop_chart=dot_plot(drops) if drops.dots else None,
+        alone_chart=dot_plot(alone),
         subset_chart=subset_chart(scores.subsets) if scores.subsets else None,
         sampled=any(s.n_subsets < s.n_possible for s in scores.subsets),
     )
 
 
-def _round_ends(differences: Sequence[Difference]) -> tuple[float, float]:
-    """Return rounded ends of a scale that covers 0 and all intervals."""
-    low = min(0.0, *(d.low for d in differences))
-    high = max(0.0, *(d.high for d in differences))
-    step = 0.05 if high - low > 0.1 else 0.01
-    return math.floor(low / step) * step, math.ceil(high / step) * step
-
-
-def _points_at_tick(value: float) -> str:
-    """Return the label of a tick, in percentage points."""
-    return compact(100 * value)
-
-
 def importance_section(record: Record, importance: PermutationImportance) -> Markup:
     """Return the permutation importance of views, and of the columns with the largest effects."""
+
+    def draw(effects: Sequence[Mapping[str, Any]]) -> Markup:
+        return dot_plot(effect_dots(record, effects), name_length=_EFFECT_LENGTH)
+
     views, columns = importance.views.to_dicts(), importance.columns.to_dicts()[:_MAX_EFFECTS]
     return render(
         "importance.html",
         importance=importance,
         views=views,
         columns=columns,
-        view_chart=_effect_chart(record, views, "each view"),
-        column_chart=_effect_chart(record, columns, "each column") if columns else None,
+        view_chart=draw(views),
+        column_chart=draw(columns) if columns else None,
         n_others=importance.n_columns - len(columns),
-    )
-
-
-def _effect_chart(record: Record, effects: Sequence[Mapping[str, Any]], what: str) -> Markup:
-    """Draw the rise of the log loss where views or columns are permuted."""
-    dots = effect_dots(record, effects)
-    ends = [x for dot in dots for x in (dot.low, dot.high)]
-    low, high = min(0.0, *ends), max(0.0, *ends)
-    return dot_plot(
-        dots,
-        ends=(low, high if high > low else 1.0),
-        title="the log loss rises by",
-        text=compact,
-        reference=0.0,
-        bars=True,
-        name_length=_EFFECT_LENGTH,
-        label=f"Rise of the log loss where {what} is permuted, with 95 % intervals",
     )
 
 
@@ -293,15 +254,20 @@ def error_section(record: Record, scores: Scores) -> Markup:
     fits = [b for b in record.baselines or [] if b.name != MAJORITY]
     scored = [(b, b.difference) for b in fits if b.difference is not None]
     if scored:
-        baseline_chart = dot_plot(
-            [make_dot(b.name, d, tooltip=f"{points(d.value)} points, {format_interval(d)}")
-             for b, d in scored],
-            ends=_round_ends([d for _, d in scored]),
+        dots = [
+            make_dot(
+                b.name, d, tooltip=f"{points(d.value)} points, {format_interval(d)}", scale=100
+            )
+            for b, d in scored
+        ]
+        chart = DotChart(
+            dots,
+            ends=round_ends(dots),
             title="accuracy of the model minus that of the baseline (points)",
-            text=_points_at_tick,
             reference=0.0,
             label="Accuracy of the model minus that of each baseline, with 95 % intervals",
-        )  # fmt: skip
+        )
+        baseline_chart = dot_plot(chart)
     gap = sum(b.accuracy.n * (b.confidence - b.accuracy.value) for b in scores.bins)
     sizes = [record.trained_on.get("linked", 0)]
     sizes += [n for _, n in _pairs(record.trained_on.get("unaligned"))]
@@ -332,14 +298,15 @@ def learning_section(record: Record) -> Markup:
     """Return learning curves and effective ranks."""
     learning, ranks, rank_chart = record.learning, record.ranks, None
     if ranks:
-        rank_chart = dot_plot(
-            [Dot(r.view, r.mean, r.mean - r.std, r.mean + r.std, record.views.index(r.view),
-                 f"{r.mean:.1f} of {r.max_rank}") for r in ranks],
+        dots = [Dot(r.view, r.mean, r.mean - r.std, r.mean + r.std, record.views.index(r.view),
+                    f"{r.mean:.1f} of {r.max_rank}") for r in ranks]  # fmt: skip
+        chart = DotChart(
+            dots,
             ends=(0.0, float(ranks[0].max_rank)),
             title=f"effective rank, of {ranks[0].max_rank} dimensions",
-            text="{:.0f}".format,
             label="Effective rank of each view in the common space",
-        )  # fmt: skip
+        )
+        rank_chart = dot_plot(chart)
     curves = [curve_chart(c, learning.epochs) for c in learning.terms] if learning else []
     return render(
         "learning.html",
