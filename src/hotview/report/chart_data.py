@@ -16,12 +16,7 @@ from hotview.report.tables import compact, number
 if TYPE_CHECKING:
     from hotview.evaluation.importance import PermutationImportance
     from hotview.evaluation.metrics import Difference, Proportion
-    from hotview.evaluation.record.schema import (
-        Bin,
-        Curve,
-        Record,
-        Scores,
-    )
+    from hotview.evaluation.record.schema import Bin, Curve, Record, Scores
     from hotview.similarity import ViewSimilarity
     from hotview.training.view_plan import ViewPlan
 
@@ -182,9 +177,8 @@ def curve_band(curve: Curve) -> Band:
 def make_dot(
     name: str,
     given: Proportion | Difference,
-    *,
+    tooltip: str,
     view: int | None = None,
-    tooltip: str = "",
     scale: float = 1,
 ) -> Dot:
     """Return the dot of a value with its interval, times a scale."""
@@ -228,14 +222,9 @@ def effect_dots(record: Record, effects: Sequence[Mapping[str, Any]]) -> DotChar
 
 def drop_dots(record: Record) -> DotChart:
     """Return the accuracy drop without each view that can be hidden, in percentage points."""
+    views = record.views
     dots = [
-        make_dot(
-            score.view,
-            score.drop,
-            view=record.views.index(score.view),
-            tooltip=describe_drop(score.drop),
-            scale=100,
-        )
+        make_dot(score.view, score.drop, describe_drop(score.drop), views.index(score.view), 100)
         for score in scores_of(record).views
         if score.drop is not None
     ]

@@ -11,12 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from hotview.evaluation.importance import PermutationImportance
-from hotview.evaluation.record.schema import (
-    MAJORITY,
-    MAX_BASELINE_ROWS,
-    Record,
-    Scores,
-)
+from hotview.evaluation.record.schema import MAJORITY, MAX_BASELINE_ROWS, Record, Scores
 from hotview.report.chart_data import (
     UNCERTAIN,
     Dot,
@@ -56,17 +51,7 @@ from hotview.report.page.sentences import (
 )
 from hotview.report.tables import ABSENT, number
 
-__all__ = [
-    "embedding_section",
-    "error_section",
-    "importance_section",
-    "learning_section",
-    "metric_section",
-    "plan_section",
-    "provenance_section",
-    "similarity_section",
-    "view_section",
-]
+__all__ = ["make_sections"]
 
 _MAX_PAIRS = 15  # pairs of views that are drawn with their intervals
 _MIN_GRAPH, _MIN_HEAT_MAP = 4, 12  # views of a graph, and of a heat map in its place
@@ -75,6 +60,26 @@ _MAX_EFFECTS = 15  # columns that are drawn with their importance
 _EFFECT_LENGTH = 20  # characters of a column beside its bar
 _MAX_ERRORS = 30  # rows of the table of errors
 _MAX_STD_COLUMNS = 8  # of a plan whose cells have room for standard deviations
+
+
+def make_sections(record: Record) -> list[tuple[str, str, Markup]]:
+    """Return id, title and content of all sections of the page."""
+    sections = [("similarity", "Which views belong together", similarity_section(record))]
+    if record.scores is not None:
+        sections.append(("metrics", "Metrics", metric_section(record.scores)))
+        sections.append(("views", "Accuracy by view", view_section(record, record.scores)))
+    if record.importance is not None:
+        title = "Which views and columns matter"
+        sections.append(("importance", title, importance_section(record, record.importance)))
+    if record.scores is not None:
+        sections.append(("errors", "Errors and calibration", error_section(record, record.scores)))
+    if record.embedding is not None:
+        sections.append(("space", "The common space", embedding_section(record)))
+    if record.plan is not None:
+        sections.append(("plan", "The plan of the paper", plan_section(record)))
+    sections.append(("learning", "Training", learning_section(record)))
+    sections.append(("provenance", "Provenance", provenance_section(record)))
+    return sections
 
 
 def similarity_section(record: Record) -> Markup:
@@ -198,8 +203,8 @@ def view_section(record: Record, scores: Scores) -> Markup:
     """Return accuracies without each view, with each view alone and with subsets of views."""
     drops = drop_dots(record)
     dots = [
-        make_dot(score.view, x, view=record.views.index(score.view),
-                 tooltip=f"{percent(x.value)}, {format_interval(x)}, {x.n:,} rows")
+        make_dot(score.view, x, f"{percent(x.value)}, {format_interval(x)}, {x.n:,} rows",
+                 record.views.index(score.view))
         for score in scores.views if (x := score.alone) is not None
     ]  # fmt: skip
     alone = DotChart(
@@ -255,9 +260,7 @@ def error_section(record: Record, scores: Scores) -> Markup:
     scored = [(b, b.difference) for b in fits if b.difference is not None]
     if scored:
         dots = [
-            make_dot(
-                b.name, d, tooltip=f"{points(d.value)} points, {format_interval(d)}", scale=100
-            )
+            make_dot(b.name, d, f"{points(d.value)} points, {format_interval(d)}", scale=100)
             for b, d in scored
         ]
         chart = DotChart(
