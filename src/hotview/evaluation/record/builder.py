@@ -83,7 +83,7 @@ def make_record(
     Returns
     -------
     Record
-        Plain numbers and text.
+        Results of the model, numbers and text.
 
     Examples
     --------
