@@ -1,9 +1,10 @@
 """Small fits that together take every path of numbers once."""
 
-import json
+import math
 import tempfile
 import time
 import warnings
+from dataclasses import is_dataclass
 from functools import partial
 from pathlib import Path
 
@@ -276,13 +277,49 @@ def _record(model, *arguments, y=None, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         record = make_record(model, TEST, y, umap=False, importance=y is not None, verbose=False)
-    return found | {"record": _without_times(json.loads(record.to_json()))}
+    parts = {"format": 3} | {name: getattr(record, name) for name in vars(record)}
+    for name, plain in (("similarity", _similarity), ("plan", _plan), ("importance", _importance)):
+        parts[name] = parts[name] and plain(record)
+    return found | {"record": _plain({k: v for k, v in parts.items() if k != "n_members"})}
 
 
-def _without_times(record):
-    if isinstance(record, dict):
-        return {k: _without_times(v) for k, v in record.items() if k not in _TIMES}
-    return [_without_times(v) for v in record] if isinstance(record, list) else record
+def _similarity(record):
+    found = {name.removesuffix("_classes"): x for name, x in vars(record.similarity).items()}
+    return found | {"within": found["within"] and found["within"].value}
+
+
+def _plan(record):
+    plan, null = record.plan, record.plan.null
+    names = [f"reference {k + 1}" for k in range(plan.W.shape[1])]
+    facts = {name: getattr(plan, name) for name in ("W", "C", "std")}
+    facts |= {"columns": record.views if plan.pairwise else names, "pairwise": plan.pairwise}
+    facts |= {"converged": plan.converged, "n_members": record.n_members, "null": null}
+    if null is not None:
+        facts["null"] = {"p_value": null.p_value, "relative_cost": null.relative_cost}
+        facts["null"] |= {"noise": null.relative_costs, "costs": null.plan.C}
+    return facts
+
+
+def _importance(record):
+    found = record.importance.to_dict()
+    names = {"value": "loss_increase", "low": "loss_low", "high": "loss_high"}
+    names = {"view": "view", "column": "column", **names, "accuracy_drop": "accuracy_drop"}
+    for part in (parts := ("views", "columns")):
+        found[part] = [{a: e.get(b) for a, b in names.items()} for e in found[part][:15]]
+    return {k: found[k] for k in (*parts, "log_loss", "n_rows", "n_repeats", "n_columns")}
+
+
+def _plain(value):
+    """Dicts and lists, without what holds times; NaN and infinities are text."""
+    if is_dataclass(value):
+        value = vars(value)
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items() if k not in _TIMES}
+    if isinstance(value, np.ndarray):
+        value = (value if value.dtype.kind == "i" else value.astype(np.float64)).tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _federated(**more):

@@ -1,11 +1,15 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from hotview.evaluation import assess
+from hotview.evaluation.importance import Effects, PermutationImportance
 from hotview.evaluation.metrics import Difference, Estimate, Proportion
 from hotview.evaluation.record import schema
+from hotview.similarity import PairSimilarity, ViewSimilarity
+from hotview.training.view_plan import ViewPlan
 
 
 def shared(value, n=50):
@@ -16,15 +20,15 @@ def changed(value):
     return Difference(value, 0.021, value - 0.04, value + 0.04, 50)
 
 
-def plan_of(views, columns, *, replicas, pairwise=False):
+def plan_of(views, replicas):
     random = np.random.default_rng(0)
-    W = random.dirichlet(np.ones(len(columns)), len(views)) / len(views)
+    W = random.dirichlet(np.ones(3), len(views)) / len(views)
     s = np.arange(len(views), dtype=float)
-    null = schema.NullSummary(0.25, 0.6, [0.8, 0.9, 0.95], (abs(s[:, None] - s) / 8).tolist())
-    std = (W / 10).tolist() if replicas > 1 else None
-    return schema.PlanSummary(
-        W.tolist(), W.tolist(), std, list(columns), pairwise, True, replicas, null
-    )
+    null = SimpleNamespace(p_value=0.25, W=np.zeros((3, 1, 1)), plan=SimpleNamespace())
+    null.plan.C = abs(s[:, None] - s) / 8
+    found = {"reg": 0.1, "f": None, "g": None, "mask": None, "symmetric": False, "n_iter": 1}
+    std = W / 10 if replicas > 1 else None
+    return ViewPlan(W, W, **found, marginal_error=0.0, tol=1e-6, null=null, std=std)
 
 
 def similarity_of(n_views):
@@ -32,16 +36,10 @@ def similarity_of(n_views):
     s = np.arange(n_views)
     distance, same = abs(s[:, None] - s), (s[:, None] - s) % 2 == 0
     value = np.where(same, 0.9, 0.1) - 0.01 * distance
-    return schema.SimilaritySummary(
-        value.tolist(),
-        (value - 0.2).tolist(),
-        (value + 0.05).tolist(),
-        np.where(same, 0.001, 0.3).tolist(),
-        np.full((n_views, n_views), 60).tolist(),
-        (value - 0.05).tolist(),
-        (s % 2).tolist() if n_views > 3 else None,
-        1.0,
-    )
+    p_value, n_rows = np.where(same, 0.001, 0.3), np.full((n_views, n_views), 60)
+    rest = value - 0.2, value + 0.05, p_value, n_rows
+    within = PairSimilarity(value - 0.05, *rest)
+    return ViewSimilarity(value, *rest, within, s % 2 if n_views > 3 else None, 1.0)
 
 
 def scores_of(views, classes):
@@ -63,11 +61,14 @@ def metrics_of(classes):
 
 
 def importance_of(views):
-    by_view = [schema.Effect(v, None, 0.5 / (s + 1), 0.1, 0.6, 0.05) for s, v in enumerate(views)]
-    by_column = [
-        schema.Effect(views[0], f"{views[0]} {j}", 0.3 - j / 10, -0.1, 0.4, 0) for j in range(4)
-    ]
-    return schema.ImportanceSummary(by_view, by_column, 0.432, 50, 3, 3 * len(views))
+    by_view = [(0.5 / (s + 1), 0.1, 0.6, 0.05, 0, 0.1) for s in range(len(views))]
+    by_column = [(0.3 - j / 10, -0.1, 0.4, 0, 0, 0) for j in range(4)]
+    columns = [f"{views[0]} {j}" for j in range(4)]
+    return PermutationImportance(
+        Effects(list(views), None, *np.transpose(by_view)),
+        Effects([views[0]] * 4, columns, *np.transpose(by_column)),
+        *(0.432, 0.8, 50, 3, 3 * len(views), "log_loss"),
+    )
 
 
 def embedding_of(views, n_classes, n=30, layouts=("PCA", "UMAP")):
@@ -110,8 +111,8 @@ def make(views=("pix", "mor", "fac", "zer"), classes=("a", "b", "c"), *, replica
         similarity=similarity_of(len(views)),
         view_sentences=[f"By 60 linked rows, {views[0]!r} is similar (p ≤ 0.05).", "Second."],
         contributions=[f"Keep {views[1]!r}."],
-        plan=plan_of(views, ("reference 1", "reference 2", "reference 3"), replicas=replicas),
-        learning=schema.Learning(replicas, 3, [1, 2, 3], curves, []),
+        plan=plan_of(views, replicas),
+        learning=schema.Learning(3, [1, 2, 3], curves),
         ranks=[schema.Rank(view, 4.5, 0.3, 10) for view in views],
         settings=[
             schema.Setting("hidden", "(64,)", "(128,)", True),
@@ -119,6 +120,7 @@ def make(views=("pix", "mor", "fac", "zer"), classes=("a", "b", "c"), *, replica
         ],
         trained_on=trained,
         fit_warnings=["few rows"],
+        n_members=replicas,
         metadata={"command": "hotview fit a.csv", "files": {v: {"path": "a.csv"} for v in views}},
         rows=dict.fromkeys(views, n),
         n_labeled=50,

@@ -14,14 +14,9 @@ from hotview.datasets import make_views
 from hotview.report import figures
 from hotview.report.figures import (
     new_figure,
-    plot_calibration,
-    plot_column_importance,
-    plot_confusion,
     plot_graph,
-    plot_importance,
     plot_learning,
     plot_matrix,
-    plot_number_of_views,
     plot_plan,
     plot_similarity,
     plot_space,
@@ -140,7 +135,7 @@ def test_the_plan_has_its_numbers(model, record, ax):
 def test_the_graph_has_a_line_for_views_that_share_information(record, ax):
     low = np.full((4, 4), 0.05)
     low[0, 2] = 0.5
-    found = replace(record, similarity=replace(record.similarity, low=low.tolist()))
+    found = replace(record, similarity=replace(record.similarity, low=low))
     assert plot_graph(found, ax=ax) is ax
     *arcs, first, second = ax.lines
     assert len(arcs) == 2  # two groups
@@ -172,13 +167,13 @@ def test_a_term_over_the_epochs(record, ax):
 
 
 def test_what_is_lost_is_by_view_number_of_views_and_bin(record):
-    ax = plot_importance(record)
+    ax = figures.plot_importance(record)
     dots = [line for line in ax.lines if line.get_marker() == "o"]
     np.testing.assert_allclose([d.get_xdata()[0] for d in dots], [7.8] * 4)
     assert words(ax.get_yticklabels()) == record.views
-    line = plot_number_of_views(record).lines[0]
+    line = figures.plot_number_of_views(record).lines[0]
     np.testing.assert_allclose(line.get_xydata()[0], [1, 0.5])
-    points = plot_calibration(record).collections[-1]
+    points = figures.plot_calibration(record).collections[-1]
     np.testing.assert_allclose(points.get_offsets(), [[0.35, 0.4], [0.9, 0.85]])
 
 
@@ -207,7 +202,7 @@ def test_a_matrix_has_every_number_once():
 
 
 def test_columns_stand_below_views_with_bars_and_intervals(record, ax):
-    assert plot_column_importance(record, ax=ax, max_columns=2) is ax
+    assert figures.plot_column_importance(record, ax=ax, max_columns=2) is ax
     names = words(ax.get_yticklabels())
     assert names == [*record.views, "pix: pix 0", "pix: pix 1"]
     np.testing.assert_allclose([bar.get_width() for bar in ax.patches][3:], [0.125, 0.3, 0.2])
@@ -218,5 +213,5 @@ def test_columns_stand_below_views_with_bars_and_intervals(record, ax):
 def test_mistakes_and_no_zeros(record, ax):
     counts = [[9, 1, 0], [0, 9, 0], [0, 0, 9]]
     scores = replace(record.scores, metrics=replace(record.scores.metrics, confusion=counts))
-    assert plot_confusion(replace(record, scores=scores), ax=ax) is ax
+    assert figures.plot_confusion(replace(record, scores=scores), ax=ax) is ax
     assert words(ax.texts) == ["9", "1", "9", "9"]

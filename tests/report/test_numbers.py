@@ -12,15 +12,17 @@ from hotview.evaluation import assess
 from hotview.evaluation.metrics import Estimate, Proportion
 from hotview.evaluation.record.schema import Bin, Curve
 from hotview.report.chart_data import (
-    accuracy_drops,
     calibration_points,
     curve_band,
+    drop_dots,
     effect_dots,
+    graph_of_views,
     importance_of,
+    list_pairs,
+    similarity_matrix,
 )
 from hotview.report.metric_tables import describe_metrics, metric_tables
 from hotview.report.palette import CLASS_COLORS, VIEW_COLORS
-from hotview.report.similarity_data import graph_of_views, list_pairs, similarity_matrix
 from hotview.report.tables import matrix_table, number, signed
 
 
@@ -33,21 +35,23 @@ def test_bands_have_one_standard_deviation():
 def test_drops_of_views_that_can_be_hidden_and_weights_of_bins(record):
     first, *rest = record.scores.views
     scores = replace(record.scores, views=[replace(first, drop=None), *rest])
-    drops = accuracy_drops(replace(record, scores=scores))
-    assert [(name, view) for name, view, _ in drops] == [("mor", 1), ("fac", 2), ("zer", 3)]
+    drops = drop_dots(replace(record, scores=scores)).dots
+    assert [(dot.name, dot.view) for dot in drops] == [("mor", 1), ("fac", 2), ("zer", 3)]
     bins = [Bin(0.2, Proportion(0.1, 0.0, 0.5, 2)), Bin(0.9, Proportion(1.0, 0.5, 1.0, 8))]
     assert [weight for _, _, weight in calibration_points(bins)] == [0.25, 1.0]
 
 
 def test_effects_have_the_names_of_columns_and_the_colors_of_their_views(record):
     found = importance_of(record)
-    dots = effect_dots(record, [found.views[1], found.columns[0]])
-    assert [(dot.name, dot.view) for dot in dots] == [("mor", 1), ("pix 0", 0)]
+    views, columns = found.views.to_dicts(), found.columns.to_dicts()
+    dots = effect_dots(record, [views[1], columns[0]]).dots
+    assert [(dot.name, dot.view) for dot in dots] == [("mor", 1), ("pix: pix 0", 0)]
     assert dots[1].tooltip == "pix 0 of pix: 0.3 (-0.1 to 0.4)"
-    same = [found.columns[0], replace(found.columns[0], view="mor")]
-    other = replace(found.columns[0], column="x")
-    names = [dot.name for dot in effect_dots(record, [found.views[0], *same, other])]
-    assert names == ["pix", "pix: pix 0", "mor: pix 0", "pix: x"], "all of them, or none"
+    same = [columns[0], columns[0] | {"view": "mor"}]
+    other = columns[0] | {"column": "x"}
+    names = [dot.name for dot in effect_dots(record, [*same, other]).dots]
+    assert names == ["pix: pix 0", "mor: pix 0", "pix: x"], "all of them, or none"
+    assert [dot.name for dot in effect_dots(record, [same[0], other]).dots] == ["pix 0", "x"]
 
 
 def change(record, **fields):
@@ -64,8 +68,9 @@ def test_all_pairs_the_most_similar_first(make_one, n):
     for pair in pairs:
         at = pair.first, pair.second
         assert pair.first < pair.second
-        for name in ("value", "low", "high", "p_value", "n_rows", "within"):
-            assert getattr(pair, name) == np.array(getattr(record.similarity, name))[at]
+        for name in ("value", "low", "high", "p_value", "n_rows"):
+            assert getattr(pair, name) == getattr(record.similarity, name)[at]
+        assert pair.within == record.similarity.within_classes.value[at]
         assert pair.is_significant == ((pair.second - pair.first) % 2 == 0)
 
 
@@ -78,7 +83,7 @@ def test_the_matrix_is_blank_where_views_could_be_unrelated(record):
 
 
 def test_views_stand_on_a_circle_group_beside_group(make_one):
-    record = change(make_one(views="abcde"), groups=[0, 1, 0, 1, 2])
+    record = change(make_one(views="abcde"), groups=np.array([0, 1, 0, 1, 2]))
     graph = graph_of_views(record)
     np.testing.assert_allclose(np.linalg.norm(graph.positions, axis=1), 1)
     angle = np.arctan2(graph.positions[:, 0], -graph.positions[:, 1]) % (2 * np.pi)

@@ -60,7 +60,7 @@ def evaluate(
     from hotview.cli.models import labeled_rows, open_model, read_evaluation_rows, read_training
     from hotview.evaluation import assess
     from hotview.evaluation.assessment import class_counts
-    from hotview.evaluation.record.comparison import score_baselines
+    from hotview.evaluation.record.scores import score_baselines
     from hotview.report.page.sentences import describe_comparison
     from hotview.training import progress
 

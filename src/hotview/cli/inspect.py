@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ def describe_model(estimator: Any) -> dict[str, Any]:
     dict
         Values for JSON.
     """
-    from hotview.evaluation.record.model_summary import describe_settings, summarize_similarity
+    from hotview.evaluation.record.model_summary import describe_settings
 
     history, plan = list(estimator.history_), estimator.plan_
     parameters = [p for network in estimator.networks_ for p in network.parameters()]
@@ -56,20 +55,22 @@ def describe_model(estimator: Any) -> dict[str, Any]:
             "W": plan.W.tolist(),
             "C": plan.C.tolist(),
         }
-    if (similarity := summarize_similarity(estimator)) is not None:
-        facts["view_similarity"] = _without_nan(asdict(similarity))
-    if (common := estimator.common_space_) is not None:
-        values = {
-            name: x.tolist() if hasattr(x, "tolist") else x for name, x in vars(common).items()
+    if (similarity := estimator.view_similarity_) is not None:
+        within = similarity.within_classes
+        values = dict(vars(similarity))
+        values["within_classes"] = None if within is None else within.value
+        facts["view_similarity"] = {
+            name.removesuffix("_classes"): _without_nan(x) for name, x in values.items()
         }
-        facts["common_space"] = _without_nan(values)
+    if (common := estimator.common_space_) is not None:
+        facts["common_space"] = {name: _without_nan(x) for name, x in vars(common).items()}
     return facts
 
 
 def _without_nan(value: Any) -> Any:
-    """None in the place of NaN, which JSON does not have."""
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
+    """Return arrays as lists, and None in the place of NaN, which JSON does not have."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, list):
         return [_without_nan(item) for item in value]
     return None if isinstance(value, float) and math.isnan(value) else value

@@ -1,14 +1,10 @@
-import math
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import hotview
 from hotview.evaluation import permutation_importance
-from hotview.evaluation.record import Record, make_record
-from hotview.evaluation.record.schema import BaselineScore, Curve, Learning
+from hotview.evaluation.record import make_record
 
 PLAIN = {"umap": False, "importance": False}
 
@@ -44,8 +40,9 @@ def test_rows_with_labels(classifier, test, tmp_path):
     np.testing.assert_allclose(spread, largest, rtol=1e-2)
     loaded = hotview.load(classifier.save(tmp_path / "model.hotview"))
     again = make_record(loaded, X, y, **PLAIN)
-    for name in ("scores", "plan", "learning"):
+    for name in ("scores", "ranks", "learning"):
         assert getattr(again, name) == getattr(record, name)
+    np.testing.assert_array_equal(again.plan.W, record.plan.W)
     listed = make_record(classifier, [*list(X.values())[:3], None], y, **PLAIN)
     assert list(listed.rows) == classifier.view_names_[:3]
     some = {name: X[name] for name in listed.rows}
@@ -128,32 +125,9 @@ def test_frames_with_text():
 def test_importance_is_that_of_the_permutations_unless_not_wanted(classifier, test):
     found = make_record(classifier, *test, umap=False).importance
     expected = permutation_importance(classifier, *test, n_repeats=3, max_columns=20, max_rows=300)
-    assert [e.view for e in found.views] == expected.views.views
-    assert [e.value for e in found.views] == pytest.approx(expected.views.loss_increase.tolist())
-    assert len(found.columns) == min(15, len(expected.columns)) > 1
-    assert found.columns[0].column == expected.columns.columns[0]
+    assert found.views.views == expected.views.views
+    np.testing.assert_allclose(found.views.loss_increase, expected.views.loss_increase)
+    assert len(found.columns) > 1
+    assert found.columns.columns == expected.columns.columns
     assert make_record(classifier, *test, **PLAIN).importance is None
     assert make_record(classifier, test[0], umap=False).importance is None
-
-
-def test_a_record_survives_json(classifier, encoder, test):
-    record = make_record(classifier, *test, umap=False)
-    assert Record.from_json(record.to_json()) == record
-    curve = Curve("loss", [math.inf, -math.inf, 1.0], [math.nan, math.nan, 0.5])
-    learning = Learning(1, 3, [1, 2, 3], [curve], [])
-    rival = BaselineScore("x", None, None, "no rows")
-    record = replace(make_record(encoder), learning=learning, baselines=[rival])
-    again = Record.from_json(replace(record, metadata={"text": "nan"}).to_json())
-    (found,) = again.learning.terms
-    assert found.mean == curve.mean
-    assert math.isnan(found.std[0])
-    assert again.metadata == {"text": "nan"}
-    assert again.baselines == [rival]
-    text = again.to_json()
-    for changed, message in (
-        ("[1]", "format 3, but it is something else"),
-        (text.replace('"seen": false', '"seen": "no"'), "fields do not match the schema"),
-        (text.replace('"coupling"', '"cuopling"'), "fields do not match the schema"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            Record.from_json(changed)

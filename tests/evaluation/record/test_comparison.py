@@ -12,10 +12,9 @@ from hotview import MultiViewClassifier
 from hotview.datasets import make_views
 from hotview.evaluation import ConcatenatedLogisticRegression, PerViewLabelPropagation
 from hotview.evaluation.baseline_rows import are_present
-from hotview.evaluation.record import comparison
-from hotview.evaluation.record.comparison import score_baselines
+from hotview.evaluation.record import scores
 from hotview.evaluation.record.schema import MAJORITY
-from hotview.evaluation.record.scores import Predictions, encode_truth
+from hotview.evaluation.record.scores import Predictions, encode_truth, score_baselines
 
 CONTROL = 'the same model with coupling="none"'
 LOGISTIC, PROPAGATION = "logistic regression", "label propagation in each view"
@@ -79,14 +78,14 @@ def test_errors_are_reasons(classifier, train, test, monkeypatch):
         def _fit_rows(self, rows):
             raise ValueError("no luck")
 
-    monkeypatch.setitem(comparison._BASELINES, LOGISTIC, Failing)
+    monkeypatch.setitem(scores._BASELINES, LOGISTIC, Failing)
     found = compare(classifier, test, {"Xs": train[0], "y": train[1]}, control=False)
     assert (found[LOGISTIC].accuracy, found[LOGISTIC].reason) == (None, "no luck")
     assert found[PROPAGATION].accuracy is not None
 
 
 def test_of_large_tables_a_sample_is_used(baselines, classifier, train, test, monkeypatch):
-    monkeypatch.setattr(comparison, "MAX_BASELINE_ROWS", 30)
+    monkeypatch.setattr(scores, "MAX_BASELINE_ROWS", 30)
     small = compare(classifier, test, {"Xs": train[0], "y": train[1]}, control=False)
     rows = np.sort(np.random.default_rng(0).permutation(80)[:30])
     fitted = ConcatenatedLogisticRegression().fit(part(train[0], rows), train[1][rows])

@@ -9,9 +9,7 @@ from hotview.evaluation.record.model_summary import (
     describe_settings,
     describe_views,
     summarize_learning,
-    summarize_plan,
     summarize_ranks,
-    summarize_similarity,
 )
 from hotview.similarity.sentences import describe_common_space, describe_similarity
 from hotview.training.trainer import History
@@ -29,47 +27,26 @@ def rows(values, name="loss"):
     return [{"epoch": i + 1, name: x, "seconds": 1.0} for i, x in enumerate(values)]
 
 
-def test_the_plan_is_the_estimators(classifier, train):
-    found, plan = summarize_plan(classifier), classifier.plan_
-    np.testing.assert_allclose(found.W, plan.W)
-    np.testing.assert_allclose(found.C, plan.C)
-    np.testing.assert_allclose(found.std, plan.std)
-    assert (found.pairwise, found.columns[1:]) == (False, ["reference 2", "reference 3"])
-    assert found.null.p_value == plan.null.p_value
-    np.testing.assert_allclose(found.null.costs, plan.null.plan.C)
-    assert found.n_members == 2
-    model = MultiViewEncoder("hot-pairwise", **SMALL).fit(train[0])
-    found = summarize_plan(model)
-    assert (found.pairwise, found.columns, found.std) == (True, model.view_names_, None)
-
-
-def test_the_similarity_is_the_estimators(classifier):
-    found, ours = summarize_similarity(classifier), classifier.view_similarity_
-    for name in ("value", "low", "high", "p_value", "n_rows"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(ours, name))
-    np.testing.assert_array_equal(found.within, ours.within_classes.value)
-    groups = None if ours.groups is None else ours.groups.tolist()
-    assert (found.groups, found.stability) == (groups, ours.stability)
+def test_views_are_described_by_their_similarity_and_nearness(classifier):
+    ours = classifier.view_similarity_
     names, nearness = classifier.view_names_, classifier.common_space_
     sentences = [*describe_similarity(ours, names), describe_common_space(nearness, names)]
     assert describe_views(classifier) == sentences
 
 
 def test_without_linked_rows_shapes_are_described_and_without_coupling_no_plan(encoder, train):
-    assert summarize_similarity(encoder) is None
     first, second = describe_views(encoder)
     assert first.startswith("No rows are linked")
     assert second.startswith("In shape, ")
     uncoupled = MultiViewEncoder("none", **SMALL).fit(train[0])
     assert describe_views(uncoupled) == [first]
-    assert summarize_plan(uncoupled) is None
 
 
 def test_curves_are_means_over_replicas():
     model = recorded(rows([1.0, 2.0, 3.0]), rows([3.0, 6.0]))
     found = summarize_learning(model)
     (curve,) = found.terms
-    assert (found.n_estimators, found.n_epochs, found.epochs) == (2, 3, [1, 2, 3])
+    assert (found.n_epochs, found.epochs) == (3, [1, 2, 3])
     assert curve.mean == [2.0, 4.0, 3.0]
     np.testing.assert_allclose(curve.std, [np.sqrt(2), np.sqrt(8), np.nan])
     # Long trainings are thinned, but keep their ends.

@@ -8,7 +8,7 @@ import pytest
 
 from hotview.evaluation.metrics import Proportion
 from hotview.evaluation.record.schema import Bin, Curve, Layout, SubsetScore
-from hotview.report.chart_data import Dot, Matrix
+from hotview.report.chart_data import Dot, DotChart, Matrix, list_pairs
 from hotview.report.page.charts import (
     calibration_chart,
     curve_chart,
@@ -21,12 +21,10 @@ from hotview.report.page.charts import (
 )
 from hotview.report.page.render import render
 from hotview.report.page.scales import ticks, whole_ticks
-from hotview.report.similarity_data import list_pairs
 
 
 def draw_dots(*dots, **options):
-    options = {"ends": (0.0, 1.0), "title": "t", "text": "{:.1f}".format, "label": "x", **options}
-    return dot_plot(dots, **options)
+    return dot_plot(DotChart(dots, ends=(0.0, 1.0), title="t", label="x", **options))
 
 
 def test_dots_are_at_their_value():
@@ -124,7 +122,7 @@ def change(record, **fields):
 def test_edges_are_as_thick_as_views_are_similar(record):
     value = np.full((4, 4), 0.5)
     value[0, 2] = value[2, 0] = 1.0
-    found = change(record, value=value.tolist(), low=(value - 0.45).tolist())
+    found = change(record, value=value, low=value - 0.45)
     text = view_graph(replace(found, views=["a", "b", "<c>", "d"]))
     lines = re.findall(r'<line .*?stroke-width="([\d.]+)".*?class="([^"]*)"', text)
     assert lines == [("5", "edge-of-graph uncertain"), ("9", "edge-of-graph")]  # where p <= 0.05
@@ -141,13 +139,14 @@ def test_pairs_that_could_be_unrelated_are_hollow(record):
     names = re.findall(r'class="name">([^<]*)<', text)
     assert names == [f"{record.views[p.first]} – {record.views[p.second]}" for p in pairs]
     assert text.count('class="second"') == 6
-    without = change(record, within=None)
+    without = change(record, within_classes=None)
     assert 'class="second"' not in pair_chart(without, list_pairs(without))
 
 
 def test_similarities_are_drawn_between_0_and_1(record):
     value = np.full((4, 4), -0.3)
-    found = change(record, value=value.tolist(), low=(value - 1).tolist(), within=value.tolist())
+    within = replace(record.similarity.within_classes, value=value)
+    found = change(record, value=value, low=value - 1, within_classes=within)
     text = pair_chart(found, list_pairs(found))
     (zero,) = set(re.findall(r'<circle cx="([\d.]+)"', text))
     bars = re.findall(r'x1="([\d.]+)" x2="[\d.]+" y1="[\d.]+" y2="[\d.]+" class="whisker"', text)

@@ -135,6 +135,7 @@ def tile_of_views(record):
 
 def test_the_number_of_groups_that_hold(record, make_one):
     def note(groups):
+        groups = None if groups is None else np.array(groups)
         found = replace(record.similarity, groups=groups)
         return tile_of_views(replace(record, similarity=found))[1]
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hotview.evaluation.importance import Effects
 from hotview.evaluation.metrics import Difference
 from hotview.evaluation.record.schema import MAJORITY, BaselineScore, Setting
 from hotview.report.page.sections import (
@@ -59,14 +60,16 @@ def test_every_pair_is_in_the_table_and_15_are_drawn(make_one, n, n_figures):
 def test_the_numbers_of_a_pair_and_dashes_without_enough_linked_rows(record):
     rows = table_rows(similarity_section(record))
     assert rows[0] == ["pix – fac", "0.88", "0.68 to 0.93", "0.001", "0.83", "60"]
-    bare = replace(record, similarity=replace(record.similarity, within=None))
+    bare = replace(record, similarity=replace(record.similarity, within_classes=None))
     text = similarity_section(bare)
     assert table_rows(text)[0] == ["pix – fac", "0.88", "0.68 to 0.93", "0.001", "60"]
     assert "within classes" not in text
     X = np.full((4, 4), np.nan)
     X[0, 1] = 0.5
-    parts = dict.fromkeys(("value", "low", "high", "p_value", "within"), X.tolist())
-    found = replace(record.similarity, **parts, n_rows=[[7] * 4] * 4, groups=None)
+    parts = dict.fromkeys(("value", "low", "high", "p_value"), X)
+    parts |= {"n_rows": np.full((4, 4), 7), "groups": None}
+    within = replace(record.similarity.within_classes, value=X)
+    found = replace(record.similarity, **parts, within_classes=within)
     text = similarity_section(replace(record, similarity=found))
     assert table_rows(text)[1][1:] == ["–", "–", "–", "–", "7"]
     assert text.count("<circle") == text.count("<figure>") == 1  # nothing is significant
@@ -74,7 +77,7 @@ def test_the_numbers_of_a_pair_and_dashes_without_enough_linked_rows(record):
 
 
 def test_every_view_with_its_group_and_its_most_similar_view(record):
-    groups = replace(record.similarity, groups=[0, 1, 0, 2])
+    groups = replace(record.similarity, groups=np.array([0, 1, 0, 2]))
     rows = table_rows(similarity_section(replace(record, similarity=groups)), 2)
     found = [" ".join(row) for row in rows]
     assert found == ["pix 1 fac 0.88", "fac 1 pix 0.88", "mor – zer 0.88", "zer – mor 0.88"]
@@ -106,13 +109,13 @@ def test_rows_of_the_plan_sum_to_one_and_nothing_is_concluded_from_it_alone(reco
     assert "mean costs of 3 trainings" in text
     assert "the variation of the plan is not known" in plan_section(make_one(replicas=1))
     assert "did not converge" not in text
-    failed = replace(record, plan=replace(record.plan, converged=False))
+    failed = replace(record, plan=replace(record.plan, marginal_error=1.0))
     assert "did not converge" in plan_section(failed)
 
 
 def test_pairwise_plans_leave_the_diagonal_blank(record):
-    W = ((np.ones((4, 4)) - np.eye(4)) / 12).tolist()
-    plan = replace(record.plan, W=W, C=W, std=None, pairwise=True, columns=record.views)
+    W = (np.ones((4, 4)) - np.eye(4)) / 12
+    plan = replace(record.plan, W=W, C=W, std=None, mask=np.eye(4, dtype=bool))
     text = plan_section(replace(record, plan=plan))
     assert text.count('class="heat"') == 12
     assert "equation (10)" in text
@@ -203,6 +206,9 @@ def test_curves_and_ranks(record, make_one):
     text = learning_section(replace(one, learning=replace(one.learning, n_epochs=900)))
     assert "One network." in text
     assert "3 of 900 epochs are drawn." in text
+    unknown = replace(record.ranks[0], mean=np.nan, std=np.nan)
+    text = learning_section(replace(record, ranks=[unknown]))
+    assert table_rows(text, 2)[0] == ["pix", "–", "–", "10"]
     empty = replace(record, learning=None, ranks=[])
     assert "No learning curves were recorded." in learning_section(empty)
 
@@ -228,5 +234,5 @@ def test_importance_has_a_bar_per_view_and_column(record):
     assert html.count('class="bar"') == 8
     assert "rows, 0.432, rises" in html
     assert "8 other columns" in html  # of 12, 4 are drawn
-    views_only = replace(record.importance, columns=[])
+    views_only = replace(record.importance, columns=Effects([], [], *np.empty((6, 0))))
     assert importance_section(record, views_only).count('class="bar"') == 4

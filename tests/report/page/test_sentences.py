@@ -1,10 +1,13 @@
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from hotview.evaluation.metrics import Difference, Proportion
 from hotview.evaluation.record.schema import MAJORITY, BaselineScore
+from hotview.report.chart_data import describe_drop
 from hotview.report.page import sentences as s
 
 
@@ -50,7 +53,7 @@ def test_accuracy_and_its_interval(record):
     ),
 )
 def test_similar_shapes(record, p, n, words):
-    null = replace(record.plan.null, p_value=p, noise=[0.9] * n)
+    null = SimpleNamespace(p_value=p, W=np.zeros((n, 1, 1)))
     text = plain(s.describe_shapes(replace(record, plan=replace(record.plan, null=null))))
     assert text.startswith("Cost of transport between the principal components of two views")
     assert "Shapes are compared, not individuals." in text
@@ -73,7 +76,7 @@ def test_shapes_of_three_views_have_no_p_value(make_one, record):
     ),
 )
 def test_the_effect_of_hiding_a_view(value, error, words):
-    assert s.describe_drop(Difference(value, error, 0.0, 0.0, 9)) == words
+    assert describe_drop(Difference(value, error, 0.0, 0.0, 9)) == words
 
 
 def compared(name, accuracy, value, low, high):

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from hotview._types import Array, Views
+from hotview._types import Array, IntArray, Views
 from hotview._validation.tables import check_aligned
 from hotview.estimators import MultiViewClassifier
-from hotview.estimators.out_of_fold import describe_contributions
-from hotview.evaluation.importance import Effects, permutation_importance
-from hotview.evaluation.record.comparison import score_baselines
-from hotview.evaluation.record.embedding import ViewLatents, embed_views
-from hotview.evaluation.record.model_summary import (
-    describe_settings,
-    describe_views,
-    summarize_learning,
-    summarize_plan,
-    summarize_ranks,
-    summarize_similarity,
+from hotview.evaluation.record.model_summary import summarize_model
+from hotview.evaluation.record.schema import Embedding, Layout, Record
+from hotview.evaluation.record.scores import (
+    Predictions,
+    encode_truth,
+    measure_importance,
+    name_views,
+    score_baselines,
+    score_rows,
 )
-from hotview.evaluation.record.schema import Effect, Embedding, ImportanceSummary, Record
-from hotview.evaluation.record.scores import Predictions, encode_truth, name_views, score_rows
-from hotview.losses.coupling_specs import as_coupling
 from hotview.training import progress
 
 __all__ = ["make_record"]
 
-#: Permutations of a view or column, columns that are permuted by themselves, and rows.
-_REPEATS, _COLUMNS, _ROWS = 3, 20, 300
-_MAX_EFFECTS = 15  # columns that are kept
+_MAX_POINTS = 2400  # keeps the page small and readable
+_DIGITS = 4
+_NEIGHBORS = 15  # of UMAP
 
 
 def make_record(
@@ -87,7 +83,7 @@ def make_record(
     Returns
     -------
     Record
-        Plain numbers and text.
+        Results of the model, numbers and text.
 
     Examples
     --------
@@ -102,7 +98,7 @@ def make_record(
     (50, 3)
     """
     check_is_fitted(estimator)
-    record = _summarize_model(estimator, seen=seen)
+    record = summarize_model(estimator, seen=seen)
     if views is None:
         given = {"y": y, "ids": ids, "training": training}
         if names := [name for name, value in given.items() if value is not None]:
@@ -140,53 +136,7 @@ def make_record(
         scores=score_rows(predictions, track, **chosen) if is_labeled else None,
         embedding=_embed_predictions(record, latents, predictions, ids, umap=umap),
         baselines=score_baselines(predictions, training, track) if is_labeled else None,
-        importance=_measure_importance(predictions) if is_labeled and importance else None,
-    )
-
-
-def _measure_importance(predictions: Predictions) -> ImportanceSummary | None:
-    """Return effects of views, and the largest ones of columns; None with fewer than two rows."""
-    n_classes = len(predictions.estimator.classes_)
-    known = (predictions.truth >= 0) & (predictions.truth < n_classes)
-    if known.sum() < 2:
-        return None
-    y = np.full(len(known), None, dtype=object)
-    y[known] = predictions.estimator.classes_[predictions.truth[known]]
-    limits: dict[str, Any] = {"n_repeats": _REPEATS, "max_columns": _COLUMNS, "max_rows": _ROWS}
-    found = permutation_importance(predictions.estimator, dict(predictions.views), y, **limits)
-    counts = (found.log_loss, found.n_rows, found.n_repeats, found.n_columns)
-    columns = _list_effects(found.columns)[:_MAX_EFFECTS]
-    return ImportanceSummary(_list_effects(found.views), columns, *counts)
-
-
-def _list_effects(effects: Effects) -> list[Effect]:
-    keys = ("loss_increase", "loss_low", "loss_high", "accuracy_drop")
-    return [
-        Effect(effect["view"], effect.get("column"), *(effect[key] for key in keys))
-        for effect in effects.to_dicts()
-    ]
-
-
-def _summarize_model(estimator: Any, *, seen: bool) -> Record:
-    trained_on = dict(getattr(estimator, "trained_on_", {}))
-    return Record(
-        kind=type(estimator).__name__,
-        coupling=as_coupling(estimator.coupling).label,
-        views=list(estimator.view_names_),
-        columns=[int(estimator.n_features_per_view_[name]) for name in estimator.view_names_],
-        classes=[str(c) for c in getattr(estimator, "classes_", ())],
-        similarity=summarize_similarity(estimator),
-        view_sentences=describe_views(estimator),
-        contributions=describe_contributions(getattr(estimator, "out_of_fold_", {})),
-        plan=summarize_plan(estimator),
-        learning=summarize_learning(estimator),
-        ranks=summarize_ranks(estimator),
-        settings=describe_settings(estimator),
-        trained_on=trained_on,
-        # A file without provenance has no warnings either.
-        fit_warnings=list(estimator.fit_warnings_) if trained_on else None,
-        metadata=dict(getattr(estimator, "metadata_", {})),
-        seen=bool(seen),
+        importance=measure_importance(predictions) if is_labeled and importance else None,
     )
 
 
@@ -245,3 +195,114 @@ def _as_text(what: str, given: Any, view: str, n_rows: int, *, gap: str | None =
         )
     # NaN alone differs from itself.
     return [gap if gap is not None and (x is None or x != x) else str(x) for x in entries]
+
+
+@dataclass(frozen=True)
+class ViewLatents:
+    """Latents of the rows of one view.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d)
+        The latents; NaN for absent rows.
+    ids : list of str
+        Ids of the rows; rows of different views with one id are one individual.
+    truth, predicted : ndarray of int64
+        Class codes; −1 where unknown.
+    """
+
+    Z: Array
+    ids: list[str]
+    truth: IntArray
+    predicted: IntArray
+
+
+def embed_views(views: Mapping[int, ViewLatents], *, linked: bool, umap: bool) -> Embedding:
+    """Embed rows of all views by principal components and, optionally, by UMAP.
+
+    Parameters
+    ----------
+    views : dict of int to ViewLatents
+        Latents by index of their view.
+    linked : bool
+        Whether equal ids mean the same individual; otherwise each row is an individual.
+    umap : bool
+        Whether to add a UMAP layout if umap-learn is installed.
+
+    Returns
+    -------
+    Embedding
+        At most 2,400 points; individuals are sampled at random if there are more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.evaluation.record.builder import ViewLatents, embed_views
+    >>> none = np.full(3, -1)
+    >>> rows = ViewLatents(np.eye(3), ["a", "b", "c"], none, none)
+    >>> embedding = embed_views({0: rows, 1: rows}, linked=True, umap=False)
+    >>> embedding.individuals, [layout.name for layout in embedding.layouts]
+    ([0, 1, 2, 0, 1, 2], ['PCA'])
+    """
+    present = {s: np.flatnonzero(~np.isnan(rows.Z).any(axis=1)) for s, rows in views.items()}
+    Z = np.vstack([rows.Z[present[s]] for s, rows in views.items()]).astype(np.float64)
+    view = np.concatenate([np.full(len(kept), s) for s, kept in present.items()])
+    ids = [rows.ids[i] for s, rows in views.items() for i in present[s]]
+    truth = np.concatenate([rows.truth[present[s]] for s, rows in views.items()])
+    predicted = np.concatenate([rows.predicted[present[s]] for s, rows in views.items()])
+    codes = {name: i for i, name in enumerate(dict.fromkeys(ids))}
+    individual = np.array([codes[name] for name in ids]) if linked else np.arange(len(Z))
+    shown = _sample_individuals(individual)
+    kept, renumbered = np.unique(individual[shown], return_inverse=True)
+    names = dict(zip(individual.tolist(), ids, strict=True))
+    layouts, reason = [_embed_pca(Z, shown)], ""
+    if umap:
+        layout, reason = _embed_umap(Z[shown])
+        layouts += [layout] if layout else []
+    return Embedding(
+        layouts,
+        view[shown].tolist(),
+        renumbered.tolist(),
+        truth[shown].tolist(),
+        predicted[shown].tolist(),
+        [names[key] for key in kept.tolist()],
+        linked,
+        len(Z),
+        reason,
+    )
+
+
+def _sample_individuals(individual: IntArray) -> IntArray:
+    """Return the points of a random sample of whole individuals."""
+    counts = np.bincount(individual)
+    order = np.random.default_rng(0).permutation(len(counts))
+    chosen = order[np.cumsum(counts[order]) <= _MAX_POINTS]
+    return np.flatnonzero(np.isin(individual, chosen))
+
+
+def _embed_pca(Z: Array, shown: IntArray) -> Layout:
+    """Principal components of all rows, signed so that the largest loading is positive."""
+    centered = Z - Z.mean(axis=0)
+    values, V = np.linalg.eigh(centered.T @ centered)
+    V = np.pad(V, ((0, 0), (1, 0)))[:, :-3:-1]  # one-dimensional spaces get a second axis of zeros
+    V = V * np.where(V[np.abs(V).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
+    ratios = np.r_[0.0, values].clip(min=0)[:-3:-1] / max(values.sum(), np.finfo(float).tiny)
+    axes = [f"component {k} ({100 * x:.0f} % of variance)" for k, x in enumerate(ratios, start=1)]
+    return Layout("PCA", axes, (centered[shown] @ V).round(_DIGITS).tolist())
+
+
+def _embed_umap(Z: Array) -> tuple[Layout | None, str]:
+    """Return a UMAP layout, or None and the reason."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numba's, and that a seed implies one thread
+        try:
+            from umap import UMAP  # type: ignore[import-untyped]
+        except ImportError:
+            return None, "umap-learn is not installed"
+        if len(Z) <= _NEIGHBORS:
+            return None, f"UMAP needs more than {_NEIGHBORS} points"
+        try:
+            points = UMAP(n_neighbors=_NEIGHBORS, random_state=0, n_jobs=1).fit_transform(Z)
+        except Exception as error:  # the report does without this picture
+            return None, f"UMAP failed ({type(error).__name__})"
+    return Layout("UMAP", ["", ""], points.astype(float).round(_DIGITS).tolist()), ""

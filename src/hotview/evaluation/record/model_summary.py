@@ -10,15 +10,9 @@ from typing import Any
 import numpy as np
 
 from hotview._types import Array
-from hotview.evaluation.record.schema import (
-    Curve,
-    Learning,
-    NullSummary,
-    PlanSummary,
-    Rank,
-    Setting,
-    SimilaritySummary,
-)
+from hotview.estimators.out_of_fold import describe_contributions
+from hotview.evaluation.record.schema import Curve, Learning, Rank, Record, Setting
+from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.specifications import Specification
 from hotview.similarity.sentences import (
     describe_common_space,
@@ -26,14 +20,7 @@ from hotview.similarity.sentences import (
     describe_similarity,
 )
 
-__all__ = [
-    "describe_settings",
-    "describe_views",
-    "summarize_learning",
-    "summarize_plan",
-    "summarize_ranks",
-    "summarize_similarity",
-]
+__all__ = ["describe_settings", "describe_views", "summarize_model"]
 
 _MAX_EPOCHS = 200  # kept of a long training
 _RANK = "effective_rank_"
@@ -41,69 +28,41 @@ _RUNTIME_SETTINGS = ("device", "verbose")  # do not describe the model
 _NO_TERMS = ("epoch", "seconds", "marginal_error")
 
 
-def summarize_plan(estimator: Any) -> PlanSummary | None:
-    """Summarize the plan of a fitted estimator.
+def summarize_model(estimator: Any, *, seen: bool) -> Record:
+    """Return the record of a fitted model without rows.
 
     Parameters
     ----------
     estimator : MultiViewClassifier or MultiViewEncoder
         The estimator.
+    seen : bool
+        Whether rows that are added later were in training.
 
     Returns
     -------
-    PlanSummary or None
-        W, C, the standard deviation of W and the permutation null; None without a plan.
+    Record
+        The record.
     """
-    plan = estimator.plan_
-    if plan is None:
-        return None
-    null = None
-    if plan.null is not None:
-        null = NullSummary(
-            plan.null.p_value,
-            plan.null.relative_cost,
-            [float(x) for x in plan.null.relative_costs],
-            _to_lists(plan.null.plan.C),
-        )
-    references = [f"reference {k + 1}" for k in range(plan.W.shape[1])]
-    return PlanSummary(
-        _to_lists(plan.W),
-        _to_lists(plan.C),
-        None if plan.std is None else _to_lists(plan.std),
-        list(estimator.view_names_) if plan.pairwise else references,
-        plan.pairwise,
-        plan.converged,
-        len(estimator.plans_),
-        null,
-    )
-
-
-def summarize_similarity(estimator: Any) -> SimilaritySummary | None:
-    """Summarize the similarity of the views of a fitted estimator.
-
-    Parameters
-    ----------
-    estimator : MultiViewClassifier or MultiViewEncoder
-        The estimator.
-
-    Returns
-    -------
-    SimilaritySummary or None
-        None without enough linked rows.
-    """
-    found = estimator.view_similarity_
-    if found is None:
-        return None
-    within = found.within_classes
-    return SimilaritySummary(
-        _to_lists(found.value),
-        _to_lists(found.low),
-        _to_lists(found.high),
-        _to_lists(found.p_value),
-        found.n_rows.tolist(),
-        None if within is None else _to_lists(within.value),
-        None if found.groups is None else found.groups.tolist(),
-        found.stability,
+    trained_on = dict(getattr(estimator, "trained_on_", {}))
+    return Record(
+        kind=type(estimator).__name__,
+        coupling=as_coupling(estimator.coupling).label,
+        views=list(estimator.view_names_),
+        columns=[int(estimator.n_features_per_view_[name]) for name in estimator.view_names_],
+        classes=[str(c) for c in getattr(estimator, "classes_", ())],
+        similarity=estimator.view_similarity_,
+        view_sentences=describe_views(estimator),
+        contributions=describe_contributions(getattr(estimator, "out_of_fold_", {})),
+        plan=estimator.plan_,
+        learning=summarize_learning(estimator),
+        ranks=summarize_ranks(estimator),
+        settings=describe_settings(estimator),
+        trained_on=trained_on,
+        # A file without provenance has no warnings either.
+        fit_warnings=list(estimator.fit_warnings_) if trained_on else None,
+        metadata=dict(getattr(estimator, "metadata_", {})),
+        n_members=len(estimator.networks_),
+        seen=bool(seen),
     )
 
 
@@ -135,11 +94,6 @@ def describe_views(estimator: Any) -> list[str]:
     return describe_shapes(plan.null.plan.C, plan.null.p_value, names)
 
 
-def _to_lists(X: Any) -> list[list[float]]:
-    rows: list[list[float]] = np.asarray(X, dtype=np.float64).tolist()
-    return rows
-
-
 def summarize_learning(estimator: Any) -> Learning | None:
     """Average the learning curves over ensemble members.
 
@@ -151,30 +105,22 @@ def summarize_learning(estimator: Any) -> Learning | None:
     Returns
     -------
     Learning or None
-        At most 200 epochs of the loss terms and effective ranks; None if nothing was recorded.
+        At most 200 epochs of the loss terms; None if nothing was recorded.
     """
     histories = [history for history in estimator.histories_ if len(history) > 0]
     if not histories:
         return None
     n_epochs = max(map(len, histories))
     kept = np.unique(np.linspace(0, n_epochs - 1, min(_MAX_EPOCHS, n_epochs)).round().astype(int))
-    ranks = [f"{_RANK}{view}" for view in estimator.view_names_]
-    terms = sorted(set(histories[0].names) - {*_NO_TERMS, *ranks}, key=lambda n: (n != "loss", n))
-
-    def curve(name: str) -> Curve:
+    terms = [n for n in histories[0].names if n not in _NO_TERMS and not n.startswith(_RANK)]
+    curves = []
+    for name in sorted(terms, key=lambda n: (n != "loss", n)):
         values = np.full((len(histories), n_epochs), math.nan)
         for row, history in zip(values, histories, strict=True):
             row[: len(history)] = history[name]
-        mean, std = (x.tolist() for x in _mean_and_std(values[:, kept]))
-        return Curve(name.removeprefix(_RANK), mean, std)
-
-    return Learning(
-        len(histories),
-        n_epochs,
-        [int(epoch) + 1 for epoch in kept],
-        [curve(name) for name in terms],
-        [curve(name) for name in ranks if name in histories[0].names],
-    )
+        mean, std = _mean_and_std(values[:, kept])
+        curves.append(Curve(name, mean.tolist(), std.tolist()))
+    return Learning(n_epochs, (kept + 1).tolist(), curves)
 
 
 def _mean_and_std(values: Array) -> tuple[Array, Array]:

@@ -1,88 +1,20 @@
-"""Schema of a record: dataclasses of lists, numbers and text, which JSON can hold."""
+"""Dataclasses of a record: what a report shows of a model, and of rows."""
 
 from __future__ import annotations
 
-import json
-import math
-import types
-from dataclasses import asdict, dataclass, field, is_dataclass
-from typing import Any, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field
+from typing import Any
 
 from hotview.evaluation.assessment import Assessment
+from hotview.evaluation.importance import PermutationImportance
 from hotview.evaluation.metrics import Difference, Proportion
+from hotview.similarity import ViewSimilarity
+from hotview.training.view_plan import ViewPlan
 
-__all__ = [
-    "MAJORITY",
-    "MAX_BASELINE_ROWS",
-    "BaselineScore",
-    "Bin",
-    "Curve",
-    "Effect",
-    "Embedding",
-    "ImportanceSummary",
-    "Layout",
-    "Learning",
-    "NullSummary",
-    "PlanSummary",
-    "Rank",
-    "Record",
-    "Scores",
-    "Setting",
-    "SimilaritySummary",
-    "SubsetScore",
-    "ViewScore",
-]
-
-_FORMAT = 3
 #: Name of the baseline that always predicts the most frequent class of the training labels.
 MAJORITY = "majority class"
 #: Maximum number of rows of each table that a baseline is fitted on; of more, a random sample.
 MAX_BASELINE_ROWS = 50_000
-
-
-@dataclass(frozen=True)
-class NullSummary:
-    """Permutation null of the plan: see :class:`hotview.training.view_plan.PermutationNull`.
-
-    `noise` holds the relative costs of permuted tables, `costs` the costs between the views before
-    training, which compare shapes.
-    """
-
-    p_value: float
-    relative_cost: float
-    noise: list[float]
-    costs: list[list[float]]
-
-
-@dataclass(frozen=True)
-class PlanSummary:
-    """The plan over views, and its standard deviation over ensemble members."""
-
-    W: list[list[float]]
-    C: list[list[float]]
-    std: list[list[float]] | None
-    columns: list[str]
-    pairwise: bool
-    converged: bool
-    n_members: int
-    null: NullSummary | None
-
-
-@dataclass(frozen=True)
-class SimilaritySummary:
-    """Similarity of every pair of views by linked rows; NaN where too few rows are linked.
-
-    `within` is the similarity within classes, `groups` are those that hold.
-    """
-
-    value: list[list[float]]
-    low: list[list[float]]
-    high: list[list[float]]
-    p_value: list[list[float]]
-    n_rows: list[list[int]]
-    within: list[list[float]] | None
-    groups: list[int] | None
-    stability: float
 
 
 @dataclass(frozen=True)
@@ -98,11 +30,9 @@ class Curve:
 class Learning:
     """Learning curves; `epochs` are the recorded epochs that are kept, of `n_epochs`."""
 
-    n_estimators: int
     n_epochs: int
     epochs: list[int]
     terms: list[Curve]
-    ranks: list[Curve]
 
 
 @dataclass(frozen=True)
@@ -195,36 +125,6 @@ class BaselineScore:
 
 
 @dataclass(frozen=True)
-class Effect:
-    """Rise of the log loss where a view, or a column of it, is permuted, and the accuracy drop.
-
-    `low` and `high` are the 95 % interval of the rise.
-    """
-
-    view: str
-    column: str | None
-    value: float
-    low: float
-    high: float
-    accuracy_drop: float
-
-
-@dataclass(frozen=True)
-class ImportanceSummary:
-    """Permutation importance of the views, and of the columns with the largest effects.
-
-    `n_columns` are those of all views; see :func:`hotview.evaluation.permutation_importance`.
-    """
-
-    views: list[Effect]
-    columns: list[Effect]
-    log_loss: float
-    n_rows: int
-    n_repeats: int
-    n_columns: int
-
-
-@dataclass(frozen=True)
 class Layout:
     """Coordinates of all points in two dimensions, and the names of the axes."""
 
@@ -254,7 +154,7 @@ class Embedding:
 
 @dataclass(frozen=True)
 class Record:
-    """All data of a report on a model.
+    """All data of a report on a model: its own results, numbers and text.
 
     Parameters
     ----------
@@ -268,13 +168,13 @@ class Record:
         Number of columns of each view.
     classes : list of str
         Names of the classes; of an encoder, the labels of the given rows.
-    similarity : SimilaritySummary or None
+    similarity : ViewSimilarity or None
         Similarity of the views by linked rows; None without enough of them.
     view_sentences : list of str
         What linked rows, or else shapes, say about the views.
     contributions : list of str
         Which views to keep, and which could be left out.
-    plan : PlanSummary or None
+    plan : ViewPlan or None
         The plan over the views.
     learning : Learning or None
         Learning curves.
@@ -288,6 +188,8 @@ class Record:
         Warnings of the fit; None if not recorded.
     metadata : dict
         Metadata of the command line: the command and the files.
+    n_members : int
+        Number of trained networks.
     seen : bool, default=False
         Whether the evaluated rows were in training.
     rows : dict of str to int
@@ -301,20 +203,18 @@ class Record:
     baselines : list of BaselineScore or None, default=None
         The majority class and, with training rows, other baselines and the model without coupling;
         None without scores.
-    importance : ImportanceSummary or None, default=None
+    importance : PermutationImportance or None, default=None
         Permutation importance of views and columns.
 
     Examples
     --------
     >>> from hotview import MultiViewEncoder
     >>> from hotview.datasets import make_views
-    >>> from hotview.evaluation.record import Record, make_record
+    >>> from hotview.evaluation.record import make_record
     >>> views = make_views(50, n_views=4, random_state=0).views
     >>> record = make_record(MultiViewEncoder(max_epochs=1, random_state=0).fit(views))
     >>> record.kind, record.views[0], record.scores
     ('MultiViewEncoder', 'view_0', None)
-    >>> Record.from_json(record.to_json()).to_json() == record.to_json()
-    True
     """
 
     kind: str
@@ -322,89 +222,21 @@ class Record:
     views: list[str]
     columns: list[int]
     classes: list[str]
-    similarity: SimilaritySummary | None
+    similarity: ViewSimilarity | None
     view_sentences: list[str]
     contributions: list[str]
-    plan: PlanSummary | None
+    plan: ViewPlan | None
     learning: Learning | None
     ranks: list[Rank]
     settings: list[Setting]
     trained_on: dict[str, Any]
     fit_warnings: list[str] | None
     metadata: dict[str, Any]
+    n_members: int
     seen: bool = False
     rows: dict[str, int] = field(default_factory=dict)
     n_labeled: int = 0
     scores: Scores | None = None
     embedding: Embedding | None = None
     baselines: list[BaselineScore] | None = None
-    importance: ImportanceSummary | None = None
-
-    def to_json(self) -> str:
-        """Serialize the record.
-
-        Returns
-        -------
-        str
-            JSON that `from_json` reads; NaN and infinities are text ("nan").
-        """
-        return json.dumps({"format": _FORMAT, **_to_plain(asdict(self))}, allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> Record:
-        """Deserialize a record.
-
-        Parameters
-        ----------
-        text : str
-            Output of `to_json`.
-
-        Returns
-        -------
-        Record
-            The record.
-        """
-        fields = json.loads(text)
-        if not isinstance(fields, dict) or fields.pop("format", None) != _FORMAT:
-            raise ValueError(
-                f"Expected a record in format {_FORMAT}, but it is something else. Make it again "
-                "with make_record."
-            )
-        try:
-            record: Record = _from_plain(cls, fields)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(
-                "Expected a record that hotview wrote, but its fields do not match the schema "
-                f"({error!r}). Make it again with make_record."
-            ) from error
-        return record
-
-
-def _to_plain(value: Any) -> Any:
-    """Replace NaN and infinities, which JSON lacks, by text."""
-    if isinstance(value, dict):
-        return {str(key): _to_plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_to_plain(part) for part in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _from_plain(kind: Any, value: Any) -> Any:
-    """Build a value of type `kind` from parsed JSON."""
-    if kind is Any:
-        return value
-    if is_dataclass(kind) and isinstance(kind, type):
-        hints = get_type_hints(kind)
-        return kind(**{name: _from_plain(hints[name], part) for name, part in value.items()})
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is types.UnionType:
-        return None if value is None else _from_plain(arguments[0], value)
-    if origin is list:
-        return [_from_plain(arguments[0], part) for part in value]
-    if origin is dict:
-        return {key: _from_plain(arguments[1], part) for key, part in value.items()}
-    if kind is float and (isinstance(value, int | float) or value in ("nan", "inf", "-inf")):
-        return float(value)
-    if not isinstance(value, kind):
-        raise TypeError(f"{value!r} is no {kind.__name__}")
-    return value
+    importance: PermutationImportance | None = None

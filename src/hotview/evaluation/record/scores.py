@@ -1,8 +1,9 @@
-"""Scores of a classifier on aligned rows with some views hidden."""
+"""Scores of a classifier on aligned rows: views hidden or permuted, and beside baselines."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -10,21 +11,47 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from hotview._types import Array, IntArray, View
 from hotview.estimators.labels import number_labels, read_labels
 from hotview.evaluation.assessment import assess, class_counts
+from hotview.evaluation.baseline_rows import BaselineRows, read_rows
+from hotview.evaluation.baselines import (
+    ConcatenatedLogisticRegression,
+    PCALogisticRegression,
+    PerViewLabelPropagation,
+)
+from hotview.evaluation.importance import PermutationImportance, permutation_importance
 from hotview.evaluation.metrics import accuracy_with_interval, compare_accuracies
-from hotview.evaluation.record.schema import Bin, Scores, SubsetScore, ViewScore
+from hotview.evaluation.record.schema import (
+    MAJORITY,
+    MAX_BASELINE_ROWS,
+    BaselineScore,
+    Bin,
+    Scores,
+    SubsetScore,
+    ViewScore,
+)
+from hotview.losses.coupling_specs import as_coupling
 
-__all__ = ["Predictions", "Track", "encode_truth", "name_views", "score_rows", "select_rows"]
+__all__ = ["Predictions", "Track", "encode_truth", "name_views", "score_baselines", "score_rows"]
 
 #: Maximum number of subsets of each size, and of predictions over all their rows.
 _SUBSETS, _PREDICTIONS = 10, 50_000
 _BINS = 10
+#: Permutations of a view or column, columns that are permuted by themselves, and rows.
+_REPEATS, _COLUMNS, _ROWS = 3, 20, 300
 #: Name of all classes that were not in training.
 OTHER_CLASS = "any other class"
+
+_BASELINES: dict[str, type] = {
+    "logistic regression": ConcatenatedLogisticRegression,
+    "logistic regression on principal components": PCALogisticRegression,
+    "label propagation in each view": PerViewLabelPropagation,
+}
+_CONTROL = 'the same model with coupling="none"'
 
 #: Iterates over items and shows progress under a description.
 Track = Callable[[Iterable[Any], str], Iterable[Any]]
@@ -104,9 +131,7 @@ def score_rows(
     track: Track,
     *,
     groups: Any = None,
-    positive: Any = None,
-    cost: float | None = None,
-    threshold: float | str | None = None,
+    **settings: Any,
 ) -> Scores:
     """Score predictions with all views, without each, with each alone and with subsets of views.
 
@@ -120,7 +145,7 @@ def score_rows(
         Iterates over items and may show progress.
     groups : 1-D array-like or None, default=None
         Ids or groups of all rows.
-    positive, cost, threshold : object
+    **settings : Any
         As for :func:`hotview.evaluation.assess`.
 
     Returns
@@ -140,9 +165,7 @@ def score_rows(
         classes,
         groups=None if groups is None else np.asarray(groups)[rows],
         prior=class_counts(predictions.estimator),
-        positive=positive,
-        cost=cost,
-        threshold=threshold,
+        **settings,
     )
     bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
     inside = [bins == b for b in np.unique(bins)]
@@ -201,3 +224,102 @@ def name_views(views: Any, names: Iterable[str]) -> dict[str, Any]:
     """Return the given views by name, without those that are None."""
     pairs = views.items() if isinstance(views, Mapping) else zip(names, views, strict=False)
     return {name: view for name, view in pairs if view is not None}
+
+
+def score_baselines(
+    predictions: Predictions,
+    training: Mapping[str, Any] | None,
+    track: Track,
+    *,
+    control: bool = True,
+) -> list[BaselineScore]:
+    """Compare the accuracy of a model with those of simple methods on the same rows.
+
+    The majority class is known from the model. Other methods are fitted on its training rows, in
+    the views of the rows to score on, or in all views if these have no labels.
+
+    Parameters
+    ----------
+    predictions : Predictions
+        The model's predictions for the rows to score on.
+    training : dict or None
+        Arguments of the model's `fit`: ``Xs``, ``y`` and optionally ``unaligned``,
+        ``unaligned_y``. None for the majority class alone.
+    track : callable
+        Iterates over items and may show progress.
+    control : bool, default=True
+        Whether to train the model without coupling, too.
+
+    Returns
+    -------
+    list of BaselineScore
+        The majority class first, if the model has recorded its labels.
+    """
+    model, names = predictions.estimator, list(predictions.views)
+    labeled = predictions.labeled_rows()
+    truth, ours = predictions.truth[labeled], predictions.correct(names, labeled)
+    scores = []
+    if counts := class_counts(model):
+        scores.append(_compare(MAJORITY, ours, truth == np.argmax(counts)))
+    if training is None:
+        return scores
+    views = {s: select_rows(X, predictions.truth >= 0) for s, X in predictions.views.items()}
+    rows = _read_training(model, training, names)
+    has_control = control and as_coupling(model.coupling).label != "none"
+    for name in track([*_BASELINES, *([_CONTROL] if has_control else [])], "fitting baselines"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of solvers; the model's own fit has warned already
+            try:
+                fitted = _fit(name, model, training, rows)
+                best = fitted.predict_proba(views).argmax(axis=1)
+            except ValueError as error:
+                scores.append(BaselineScore(name, None, None, str(error)))
+                continue
+        correct = np.searchsorted(model.classes_, fitted.classes_)[best] == truth
+        scores.append(_compare(name, ours, correct))
+    return scores
+
+
+def _compare(name: str, ours: Array, correct: Array) -> BaselineScore:
+    difference = compare_accuracies(ours, correct)
+    return BaselineScore(name, accuracy_with_interval(correct), difference)
+
+
+def _read_training(model: Any, training: Mapping[str, Any], names: list[str]) -> BaselineRows:
+    """Return the training rows of the named views; of all views if these have no labels."""
+    arguments = (training.get(name) for name in ("Xs", "y", "unaligned", "unaligned_y"))
+    rows = read_rows(*arguments, marker=model.unlabeled_marker, max_rows=MAX_BASELINE_ROWS)
+    return rows.select(names) if set(names) & set(rows.labeled_views()) else rows
+
+
+def _fit(name: str, model: Any, training: Mapping[str, Any], rows: BaselineRows) -> Any:
+    """Fit a simple method, or the model without coupling."""
+    if name != _CONTROL:
+        return _BASELINES[name]()._fit_rows(rows)
+    control = clone(model).set_params(coupling="none", verbose=False, callbacks=None)
+    if control.random_state is None:  # its file stored none
+        control.set_params(random_state=0)
+    return control.fit(**training)
+
+
+def measure_importance(predictions: Predictions) -> PermutationImportance | None:
+    """Return the permutation importance of views and columns; None with fewer than two rows.
+
+    Parameters
+    ----------
+    predictions : Predictions
+        The model's predictions for rows, some of them labeled.
+
+    Returns
+    -------
+    PermutationImportance or None
+        Of at most 300 rows and 20 columns.
+    """
+    classes, truth = predictions.estimator.classes_, predictions.truth
+    known = (truth >= 0) & (truth < len(classes))
+    if known.sum() < 2:
+        return None
+    y = np.full(len(known), None, dtype=object)
+    y[known] = classes[truth[known]]
+    limits: dict[str, Any] = {"n_repeats": _REPEATS, "max_columns": _COLUMNS, "max_rows": _ROWS}
+    return permutation_importance(predictions.estimator, dict(predictions.views), y, **limits)

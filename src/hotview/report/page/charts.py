@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from markupsafe import Markup
@@ -11,17 +12,19 @@ from numpy.typing import NDArray
 
 from hotview.evaluation.record.schema import Bin, Curve, Layout, Record, SubsetScore
 from hotview.report.chart_data import (
-    Dot,
+    DotChart,
     Matrix,
+    Pair,
     calibration_points,
     class_names,
     curve_band,
+    describe_pair,
+    graph_of_views,
+    pair_dots,
 )
 from hotview.report.page.render import render
 from hotview.report.page.scales import Axis, Frame, shorten, ticks, whole_ticks
 from hotview.report.palette import CLASS_COLORS
-from hotview.report.similarity_data import Pair, graph_of_views
-from hotview.report.tables import number
 
 __all__ = [
     "calibration_chart",
@@ -43,37 +46,15 @@ _RADIUS = 98.0  # of the circle of views
 _LEGEND_LENGTH = 40  # classes in a legend
 
 
-def dot_plot(
-    dots: Sequence[Dot],
-    *,
-    ends: tuple[float, float],
-    title: str,
-    text: Callable[[float], str],
-    label: str,
-    reference: float | None = None,
-    name_length: int = _NAME_LENGTH,
-    bars: bool = False,
-) -> Markup:
+def dot_plot(chart: DotChart, *, name_length: int = _NAME_LENGTH) -> Markup:
     """Draw dots with their intervals on one horizontal scale.
 
     Parameters
     ----------
-    dots : sequence of Dot
-        The dots, one per row.
-    ends : tuple of float
-        Ends of the scale.
-    title : str
-        Title of the scale.
-    text : callable
-        Formats a value of the scale.
-    label : str
-        Description for screen readers.
-    reference : float or None, default=None
-        Value at which to draw a vertical line.
+    chart : DotChart
+        The dots, one per row, and the scale.
     name_length : int, default=14
         Maximum number of characters of names that stand beside their row; longer ones stand above.
-    bars : bool, default=False
-        Whether bars join the dots to the line at `reference`, which must be given.
 
     Returns
     -------
@@ -82,56 +63,36 @@ def dot_plot(
 
     Examples
     --------
-    >>> from hotview.report.chart_data import Dot
+    >>> from hotview.report.chart_data import Dot, DotChart
     >>> from hotview.report.page.charts import dot_plot
-    >>> svg = dot_plot([Dot("pix", 0.5, 0.4, 0.6)], ends=(0, 1), title="accuracy",
-    ...                text="{:.1f}".format, label="x")
-    >>> svg.count("<circle")
+    >>> chart = DotChart([Dot("pix", 0.5, 0.4, 0.6)], ends=(0, 1), title="accuracy", label="x")
+    >>> dot_plot(chart).count("<circle")
     1
     """
+    dots, ends = chart.dots, chart.ends
     longest = max((len(dot.name) for dot in dots), default=0)
     above = longest > name_length
     left, row_height = 26 + 6.4 * longest, 30.0 if len(dots) <= _FEW_DOTS else 24.0
     if above:
         left, row_height = 12.0, 44.0
     frame = Frame(left, 10.0, _WIDTH - 14, 10.0 + row_height * len(dots), ends)
-    axis, size = Axis(title, ticks(*ends), text), (_WIDTH, frame.bottom + 40)
     return render(
-        "dot_plot.svg", size=size, label=label, frame=frame, axis=axis, dots=dots,
-        row_height=row_height, above=above, name_length=name_length, reference=reference, bars=bars,
+        "dot_plot.svg", chart=chart, frame=frame, size=(_WIDTH, frame.bottom + 40),
+        axis=Axis(chart.title, ticks(*ends), chart.text), row_height=row_height, above=above,
+        name_length=name_length,
     )  # fmt: skip
 
 
 def pair_chart(record: Record, pairs: Sequence[Pair]) -> Markup:
     """Draw the similarity of pairs of views with 95 % intervals, and that within classes."""
-    names = [[record.views[s] for s in (pair.first, pair.second)] for pair in pairs]
-    if max(sum(map(len, pair)) + 3 for pair in names) > _PAIR_LENGTH:
+    chart = pair_dots(record, pairs)
+    if max(len(dot.name) for dot in chart.dots) > _PAIR_LENGTH:
         length = 24 if len(pairs) <= _FEW_PAIRS else (_PAIR_LENGTH - 3) // 2
-        names = [[shorten(name, length) for name in pair] for pair in names]
-    dots = []
-    for pair, name in zip(pairs, names, strict=True):
-        value, low, high, within = np.clip((pair.value, pair.low, pair.high, pair.within), 0, 1)
-        style = "dot" if pair.is_significant else "dot hollow"
-        tooltip = _describe_pair(record, pair)
-        dots.append(Dot(" – ".join(name), value, low, high, None, tooltip, style, within))
-    return dot_plot(
-        dots,
-        ends=(0.0, 1.0),
-        title="similarity, from 0 (unrelated) to 1",
-        text="{:g}".format,
-        label=f"Similarity of {len(pairs)} pairs of views, with 95 % intervals",
-        name_length=_PAIR_LENGTH,
-    )
-
-
-def _describe_pair(record: Record, pair: Pair) -> str:
-    """Return the numbers of a pair of views."""
-    text = (
-        f"{record.views[pair.first]} and {record.views[pair.second]}: {number(pair.value, 2)} "
-        f"({number(pair.low, 2)} to {number(pair.high, 2)}), p = {pair.p_value:.3f}"
-    )
-    known = math.isfinite(pair.within)
-    return f"{text}, within classes {number(pair.within, 2)}" if known else text
+        views = [shorten(name, length) for name in record.views]
+        shown = pair_dots(replace(record, views=views), pairs).dots
+        dots = [replace(a, name=b.name) for a, b in zip(chart.dots, shown, strict=True)]
+        chart = replace(chart, dots=dots)
+    return dot_plot(chart, name_length=_PAIR_LENGTH)
 
 
 def heat_map(
@@ -267,7 +228,7 @@ def view_graph(record: Record) -> Markup:
         if abs(offset[0]) >= 40:  # names at the sides stand beside their node
             anchor, shift = ("start", (19.0, 4.0)) if offset[0] > 0 else ("end", (-19.0, 4.0))
         nodes.append((name, center + offset, anchor, center + offset + shift))
-    edges = [(pair, _describe_pair(record, pair)) for pair in reversed(graph.edges)]
+    edges = [(pair, describe_pair(record, pair)) for pair in reversed(graph.edges)]
     arcs = [_as_path(center + _RADIUS * arc) for arc in graph.arcs]
     label = "Graph of the views, with edges between views that share information"
     return render(

@@ -11,18 +11,9 @@ from markupsafe import Markup
 
 from hotview._files import atomic_write, check_output_path
 from hotview.evaluation.record.schema import Record
+from hotview.report.chart_data import groups_of
 from hotview.report.page.render import render
-from hotview.report.page.sections import (
-    embedding_section,
-    error_section,
-    importance_section,
-    learning_section,
-    metric_section,
-    plan_section,
-    provenance_section,
-    similarity_section,
-    view_section,
-)
+from hotview.report.page.sections import make_sections
 from hotview.report.page.sentences import (
     count,
     describe_accuracy,
@@ -100,7 +91,7 @@ def page(record: Record, *, title: str | None = None) -> str:
         summary=[s for s in (describe_training(record), describe_accuracy(record)) if s],
         comparison=[] if record.seen else describe_comparison(record.baselines or []),
         tiles=_make_tiles(record),
-        sections=_make_sections(record),
+        sections=make_sections(record),
         style=Markup(f"{style_variables()}\n{_read_resource('style.css')}"),
         # The content security policy allows this script only, whatever names contain.
         script=Markup(script),
@@ -139,28 +130,8 @@ def _make_tiles(record: Record) -> list[tuple[str, str, str]]:
 def _describe_links(record: Record) -> str:
     """Return the number of groups of views that hold or, of few views, of linked rows."""
     if record.similarity is not None and len(record.views) > 3:
-        groups = record.similarity.groups or []
+        groups = groups_of(record)
         n = sum(groups.count(group) > 1 for group in set(groups))
         return f"{count(n, 'group')} that hold{'s' if n == 1 else ''}" if n else "no stable groups"
     linked = record.trained_on.get("linked")
     return "" if linked is None else count(linked, "linked row") if linked else "no linked rows"
-
-
-def _make_sections(record: Record) -> list[tuple[str, str, Markup]]:
-    """Return id, title and content of the sections."""
-    sections = [("similarity", "Which views belong together", similarity_section(record))]
-    if record.scores is not None:
-        sections.append(("metrics", "Metrics", metric_section(record.scores)))
-        sections.append(("views", "Accuracy by view", view_section(record, record.scores)))
-    if record.importance is not None:
-        title = "Which views and columns matter"
-        sections.append(("importance", title, importance_section(record, record.importance)))
-    if record.scores is not None:
-        sections.append(("errors", "Errors and calibration", error_section(record, record.scores)))
-    if record.embedding is not None:
-        sections.append(("space", "The common space", embedding_section(record)))
-    if record.plan is not None:
-        sections.append(("plan", "The plan of the paper", plan_section(record)))
-    sections.append(("learning", "Training", learning_section(record)))
-    sections.append(("provenance", "Provenance", provenance_section(record)))
-    return sections

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from hotview.evaluation.metrics import Difference
-from hotview.evaluation.record.schema import (
-    MAJORITY,
-    MAX_BASELINE_ROWS,
-    Effect,
-    ImportanceSummary,
-    Record,
-    Scores,
-)
+from hotview.evaluation.importance import PermutationImportance
+from hotview.evaluation.record.schema import MAJORITY, MAX_BASELINE_ROWS, Record, Scores
 from hotview.report.chart_data import (
+    UNCERTAIN,
     Dot,
-    accuracy_drops,
+    DotChart,
+    Pair,
     confusion,
+    drop_dots,
     effect_dots,
+    groups_of,
+    list_pairs,
     make_dot,
     plan_matrix,
     plan_of,
+    round_ends,
+    shape_costs,
+    similarity_matrix,
+    sort_views,
 )
 from hotview.report.metric_tables import describe_metrics, metric_tables
 from hotview.report.page.charts import (
@@ -42,41 +44,42 @@ from hotview.report.page.charts import (
 from hotview.report.page.render import render
 from hotview.report.page.sentences import (
     NOT_RECORDED,
-    describe_drop,
     describe_shapes,
     format_interval,
     percent,
     points,
 )
-from hotview.report.similarity_data import (
-    UNCERTAIN,
-    Pair,
-    list_pairs,
-    shape_costs,
-    similarity_matrix,
-    similarity_of,
-    sort_views,
-)
-from hotview.report.tables import ABSENT, compact, number
+from hotview.report.tables import ABSENT, number
 
-__all__ = [
-    "embedding_section",
-    "error_section",
-    "importance_section",
-    "learning_section",
-    "metric_section",
-    "plan_section",
-    "provenance_section",
-    "similarity_section",
-    "view_section",
-]
+__all__ = ["make_sections"]
 
 _MAX_PAIRS = 15  # pairs of views that are drawn with their intervals
 _MIN_GRAPH, _MIN_HEAT_MAP = 4, 12  # views of a graph, and of a heat map in its place
 _MAX_CLASSES = 40  # of a confusion matrix that is drawn
+_MAX_EFFECTS = 15  # columns that are drawn with their importance
 _EFFECT_LENGTH = 20  # characters of a column beside its bar
 _MAX_ERRORS = 30  # rows of the table of errors
 _MAX_STD_COLUMNS = 8  # of a plan whose cells have room for standard deviations
+
+
+def make_sections(record: Record) -> list[tuple[str, str, Markup]]:
+    """Return id, title and content of all sections of the page."""
+    sections = [("similarity", "Which views belong together", similarity_section(record))]
+    if record.scores is not None:
+        sections.append(("metrics", "Metrics", metric_section(record.scores)))
+        sections.append(("views", "Accuracy by view", view_section(record, record.scores)))
+    if record.importance is not None:
+        title = "Which views and columns matter"
+        sections.append(("importance", title, importance_section(record, record.importance)))
+    if record.scores is not None:
+        sections.append(("errors", "Errors and calibration", error_section(record, record.scores)))
+    if record.embedding is not None:
+        sections.append(("space", "The common space", embedding_section(record)))
+    if record.plan is not None:
+        sections.append(("plan", "The plan of the paper", plan_section(record)))
+    sections.append(("learning", "Training", learning_section(record)))
+    sections.append(("provenance", "Provenance", provenance_section(record)))
+    return sections
 
 
 def similarity_section(record: Record) -> Markup:
@@ -96,7 +99,7 @@ def similarity_section(record: Record) -> Markup:
         chart=pair_chart(record, known[:_MAX_PAIRS]),
         overview=_overview(record) if any(pair.is_significant for pair in pairs) else None,
         is_graph=len(record.views) < _MIN_HEAT_MAP,
-        has_groups=record.similarity.groups is not None,
+        has_groups=bool(groups_of(record)),
         uncertain=UNCERTAIN,
         view_rows=_view_rows(record, known),
     )
@@ -132,7 +135,7 @@ def _pair_cells(record: Record, pair: Pair, *, has_within: bool) -> list[str]:
 
 def _view_rows(record: Record, pairs: Sequence[Pair]) -> list[list[str]]:
     """Return name, group, most similar view and its similarity, for each view."""
-    groups, rows = similarity_of(record).groups, []
+    groups, rows = groups_of(record), []
     for s in sort_views(record):
         group = str(groups[s] + 1) if groups and groups.count(groups[s]) > 1 else ABSENT
         closest = next((pair for pair in pairs if s in (pair.first, pair.second)), None)
@@ -182,6 +185,7 @@ def plan_section(record: Record) -> Markup:
     return render(
         "plan.html",
         plan=plan,
+        n_members=record.n_members,
         target=target,
         matrix=matrix,
         chart=chart,
@@ -197,26 +201,15 @@ def metric_section(scores: Scores) -> Markup:
 
 def view_section(record: Record, scores: Scores) -> Markup:
     """Return accuracies without each view, with each view alone and with subsets of views."""
-    drops = accuracy_drops(record)
-    drop_chart = alone_chart = None
-    if drops:
-        drop_chart = dot_plot(
-            [make_dot(name, d, view=view, tooltip=describe_drop(d)) for name, view, d in drops],
-            ends=_round_ends([d for _, _, d in drops]),
-            title="accuracy drop (points)",
-            text=_points_at_tick,
-            reference=0.0,
-            label="Accuracy drop when each view is hidden, with 95 % intervals",
-        )
-    alone = [(score.view, score.alone) for score in scores.views if score.alone is not None]
+    drops = drop_dots(record)
     dots = [
-        make_dot(view, x, view=record.views.index(view),
-                 tooltip=f"{percent(x.value)}, {format_interval(x)}, {x.n:,} rows")
-        for view, x in alone
+        make_dot(score.view, x, f"{percent(x.value)}, {format_interval(x)}, {x.n:,} rows",
+                 record.views.index(score.view))
+        for score in scores.views if (x := score.alone) is not None
     ]  # fmt: skip
-    alone_chart = dot_plot(
+    alone = DotChart(
         dots,
-        ends=(max(0.0, math.floor(10 * min([x.low for _, x in alone], default=0.0)) / 10), 1.0),
+        ends=(max(0.0, math.floor(10 * min([d.low for d in dots], default=0.0)) / 10), 1.0),
         title="accuracy",
         text="{:.0%}".format,
         reference=scores.accuracy.value,
@@ -225,51 +218,28 @@ def view_section(record: Record, scores: Scores) -> Markup:
     return render(
         "views.html",
         scores=scores,
-        drop_chart=drop_chart,
-        alone_chart=alone_chart,
+        drop_chart=dot_plot(drops) if drops.dots else None,
+        alone_chart=dot_plot(alone),
         subset_chart=subset_chart(scores.subsets) if scores.subsets else None,
         sampled=any(s.n_subsets < s.n_possible for s in scores.subsets),
     )
 
 
-def _round_ends(differences: Sequence[Difference]) -> tuple[float, float]:
-    """Return rounded ends of a scale that covers 0 and all intervals."""
-    low = min(0.0, *(d.low for d in differences))
-    high = max(0.0, *(d.high for d in differences))
-    step = 0.05 if high - low > 0.1 else 0.01
-    return math.floor(low / step) * step, math.ceil(high / step) * step
-
-
-def _points_at_tick(value: float) -> str:
-    """Return the label of a tick, in percentage points."""
-    return compact(100 * value)
-
-
-def importance_section(record: Record, importance: ImportanceSummary) -> Markup:
+def importance_section(record: Record, importance: PermutationImportance) -> Markup:
     """Return the permutation importance of views, and of the columns with the largest effects."""
-    columns = importance.columns
+
+    def draw(effects: Sequence[Mapping[str, Any]]) -> Markup:
+        return dot_plot(effect_dots(record, effects), name_length=_EFFECT_LENGTH)
+
+    views, columns = importance.views.to_dicts(), importance.columns.to_dicts()[:_MAX_EFFECTS]
     return render(
         "importance.html",
         importance=importance,
-        view_chart=_effect_chart(record, importance.views, "each view"),
-        column_chart=_effect_chart(record, columns, "each column") if columns else None,
+        views=views,
+        columns=columns,
+        view_chart=draw(views),
+        column_chart=draw(columns) if columns else None,
         n_others=importance.n_columns - len(columns),
-    )
-
-
-def _effect_chart(record: Record, effects: Sequence[Effect], what: str) -> Markup:
-    """Draw the rise of the log loss where views or columns are permuted."""
-    ends = [x for e in effects for x in (e.low, e.high)]
-    low, high = min(0.0, *ends), max(0.0, *ends)
-    return dot_plot(
-        effect_dots(record, effects),
-        ends=(low, high if high > low else 1.0),
-        title="the log loss rises by",
-        text=compact,
-        reference=0.0,
-        bars=True,
-        name_length=_EFFECT_LENGTH,
-        label=f"Rise of the log loss where {what} is permuted, with 95 % intervals",
     )
 
 
@@ -289,15 +259,18 @@ def error_section(record: Record, scores: Scores) -> Markup:
     fits = [b for b in record.baselines or [] if b.name != MAJORITY]
     scored = [(b, b.difference) for b in fits if b.difference is not None]
     if scored:
-        baseline_chart = dot_plot(
-            [make_dot(b.name, d, tooltip=f"{points(d.value)} points, {format_interval(d)}")
-             for b, d in scored],
-            ends=_round_ends([d for _, d in scored]),
+        dots = [
+            make_dot(b.name, d, f"{points(d.value)} points, {format_interval(d)}", scale=100)
+            for b, d in scored
+        ]
+        chart = DotChart(
+            dots,
+            ends=round_ends(dots),
             title="accuracy of the model minus that of the baseline (points)",
-            text=_points_at_tick,
             reference=0.0,
             label="Accuracy of the model minus that of each baseline, with 95 % intervals",
-        )  # fmt: skip
+        )
+        baseline_chart = dot_plot(chart)
     gap = sum(b.accuracy.n * (b.confidence - b.accuracy.value) for b in scores.bins)
     sizes = [record.trained_on.get("linked", 0)]
     sizes += [n for _, n in _pairs(record.trained_on.get("unaligned"))]
@@ -328,17 +301,23 @@ def learning_section(record: Record) -> Markup:
     """Return learning curves and effective ranks."""
     learning, ranks, rank_chart = record.learning, record.ranks, None
     if ranks:
-        rank_chart = dot_plot(
-            [Dot(r.view, r.mean, r.mean - r.std, r.mean + r.std, record.views.index(r.view),
-                 f"{r.mean:.1f} of {r.max_rank}") for r in ranks],
+        dots = [Dot(r.view, r.mean, r.mean - r.std, r.mean + r.std, record.views.index(r.view),
+                    f"{r.mean:.1f} of {r.max_rank}") for r in ranks]  # fmt: skip
+        chart = DotChart(
+            dots,
             ends=(0.0, float(ranks[0].max_rank)),
             title=f"effective rank, of {ranks[0].max_rank} dimensions",
-            text="{:.0f}".format,
             label="Effective rank of each view in the common space",
-        )  # fmt: skip
+        )
+        rank_chart = dot_plot(chart)
     curves = [curve_chart(c, learning.epochs) for c in learning.terms] if learning else []
     return render(
-        "learning.html", learning=learning, ranks=ranks, curve_charts=curves, rank_chart=rank_chart
+        "learning.html",
+        learning=learning,
+        n_members=record.n_members,
+        ranks=ranks,
+        curve_charts=curves,
+        rank_chart=rank_chart,
     )
 
 

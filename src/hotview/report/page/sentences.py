@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from hotview.evaluation.metrics import Difference, Proportion
 from hotview.evaluation.record.schema import MAJORITY, BaselineScore, Record
-from hotview.report.similarity_data import SIGNIFICANT
+from hotview.report.chart_data import SIGNIFICANT
 from hotview.report.tables import ABSENT, number, signed
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "describe_accuracy",
     "describe_baseline",
     "describe_comparison",
-    "describe_drop",
     "describe_shapes",
     "describe_training",
     "emphasize",
@@ -80,7 +79,7 @@ def describe_training(record: Record) -> Markup:
         return sentence + "The number of training rows is not recorded."
     sentence += _describe_rows(trained_on)
     if "seconds" in trained_on:
-        members = count(record.learning.n_estimators, "network") if record.learning else "it"
+        members = count(record.n_members, "network") if record.learning else "it"
         device = trained_on.get("device", "an unknown device")
         sentence += f" Training {members} took {trained_on['seconds']:,.1f} seconds on {device}."
     return sentence
@@ -141,7 +140,7 @@ def describe_shapes(record: Record) -> str:
     null = record.plan.null if record.plan else None
     if null is None or len(record.views) < 4:
         return text
-    n = len(null.noise)
+    n = len(null.W)
     n_like = round(null.p_value * (n + 1)) - 1
     verdict = "Some views are closer than others"
     if null.p_value > SIGNIFICANT:
@@ -151,14 +150,6 @@ def describe_shapes(record: Record) -> str:
         f"columns, {n_like or 'none'} {'shows' if n_like <= 1 else 'show'} this as clearly "
         f"(p = {null.p_value:.2f})."
     )
-
-
-def describe_drop(drop: Difference) -> str:
-    """Return the effect of hiding a view on the accuracy, with its standard error."""
-    error = "" if math.isnan(drop.error) else f" ± {points(drop.error)}"
-    if points(drop.value) == "0.0":
-        return f"does not change ({error[1:]} points)" if error else "does not change"
-    return f"{'drops' if drop.value > 0 else 'rises'} by {points(abs(drop.value))}{error} points"
 
 
 def describe_baseline(baseline: BaselineScore) -> str:
