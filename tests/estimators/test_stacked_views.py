@@ -216,11 +216,7 @@ def test_columns_by_name():
     (
         ({"estimator": LogisticRegression()}, TypeError, "MultiViewClassifier or a MultiView"),
         ({"estimator": MultiViewClassifier}, TypeError, "Pass an instance"),
-        (
-            {"view_slices": {"a": ["age"], "b": ["sex"]}},
-            ValueError,
-            "X, which has n_features = 7 and no names",
-        ),
+        ({"view_slices": {"a": ["age"], "b": ["sex"]}}, ValueError, "and no names.*column 'age'"),
         ({"view_slices": {0: [0], 1: [1]}}, TypeError, "name to be a non-empty string"),
     ),
 )
@@ -261,22 +257,13 @@ def test_columns_are_found_by_slice_number_and_name(slices, expected):
         (None, "view_slices to be a dict or list.*it is None.*slice"),
         ({"a": slice(0, 5)}, "at least two views, but it holds 1"),
         ({"a": slice(0, 3), "b": [4, 2]}, "column 2 is in 'a' and again in 'b'"),
-        (
-            {"a": [0], "b": [5]},
-            r"\['b'\] to be a.*n_features = 5.*it is \[5\], and X has no column 5",
-        ),
+        ({"a": [0], "b": [5]}, r"\['b'\] to be a slice.*n_features = 5.*X has no column 5"),
         ({"a": slice(0, 2), "b": slice(7, None)}, "X has no column 7"),
         ({"a": slice(0, 5), "b": slice(5, None)}, "'b' to have at least one.*n_features = 5"),
         ({"a": ["age", "size"], "b": ["sex"]}, "the names .'age' 'sex' 'bmi'.*no column 'size'"),
         ({"a": [3.0], "b": [1]}, r"\['a'\] to be a slice.*list of numbers.*\[3.0\]"),
-        (
-            {"a": "age", "b": [1]},
-            "it is 'age'. Count columns from 0, or list their names in brackets",
-        ),
-        (
-            {"a": slice("age", "sex"), "b": [4]},
-            "slice of column numbers, or a list of.*no column 'age'",
-        ),
+        ({"a": "age", "b": [1]}, "it is 'age'. Count columns from 0, or list their names in"),
+        ({"a": slice("age", "sex"), "b": [4]}, "slice of column numbers, or.*no column 'age'"),
     ),
 )
 def test_what_makes_no_views_is_refused(slices, message):

@@ -17,18 +17,12 @@ from sklearn.metrics import check_scoring
 from sklearn.utils.validation import has_fit_parameter
 
 from hotview._types import Array, IntArray, RandomState, View, Views
-from hotview._validation import (
-    ViewTable,
-    check_aligned_tables,
-    check_known_tables,
-    check_tables,
-    check_target,
-)
+from hotview._validation import ViewTable, check_target
 from hotview._validation.tables import name_views
 from hotview.estimators.groups import encode_groups
+from hotview.estimators.inputs import check_tables_of_views
 from hotview.estimators.labels import encode_labels
 from hotview.estimators.stacked_views import StackedViews
-from hotview.ingest.frames import columns_of, encode_views, encoded_shapes
 from hotview.model_selection.row_splits import RowKFold, leave_groups_out, locate_rows, take_rows
 from hotview.training.threads import one_thread
 
@@ -50,8 +44,8 @@ class Rows:
     ----------
     numbers : ndarray of int64
         These rows' numbers, sorted; all other parameters are about all rows.
-    Xs : views
-        The linked rows.
+    Xs : views or None
+        The linked rows, if any.
     unaligned : dict
         Unaligned rows; possibly empty.
     labels : dict of str to ndarray
@@ -69,7 +63,7 @@ class Rows:
     """
 
     numbers: IntArray
-    Xs: Views
+    Xs: Views | None
     unaligned: dict[str, View]
     labels: dict[str, Array]
     sizes: dict[str, int]
@@ -114,7 +108,7 @@ class Rows:
             ``""`` or the view, numbers within it, and these rows; not copied if they are all.
         """
         for name, rows in locate_rows(self.numbers, self.sizes).items():
-            views = self.Xs if name == _LINKED else {name: self.unaligned[name]}
+            views: Any = self.Xs if name == _LINKED else {name: self.unaligned[name]}
             if len(rows) > 0:
                 yield name, rows, views if len(rows) == self.sizes[name] else take_rows(views, rows)
 
@@ -190,8 +184,8 @@ def _check_cv(cv: Any, random_state: RandomState) -> Any:
 
 def read_rows(
     estimator: Any,
-    Xs: Views,
-    y: npt.ArrayLike,
+    Xs: Views | None,
+    y: npt.ArrayLike | None,
     unaligned: Views | None = None,
     unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
     groups: npt.ArrayLike | None = None,
@@ -211,30 +205,25 @@ def read_rows(
     Rows
         All rows.
     """
-    encoded, others = encode_views(Xs, unaligned)
-    linked = check_tables(encoded, aligned=True)
-    check_aligned_tables(linked, y)
-    tables, named = {}, {}
-    if unaligned is not None:
-        shapes = encoded_shapes({name: columns_of(table) for name, table in linked.items()})
-        tables = check_known_tables(others, list(linked), shapes)
-        named = dict(name_views(unaligned))
-    sizes = {_LINKED: next(iter(linked.values())).n_rows}
-    sizes |= {name: table.n_rows for name, table in tables.items()}
+    tables = check_tables_of_views(Xs, y, unaligned, at_least=1)
+    named = {} if unaligned is None else dict(name_views(unaligned))
+    sizes = {_LINKED: tables.n_linked}
+    sizes |= {name: table.n_rows for name, table in tables.unaligned.items()}
+    y = np.empty(0) if y is None and Xs is None else y
     marker = estimator.get_params(deep=False).get("unlabeled_marker", -1)
-    encoded_y = encode_labels(y, sizes[_LINKED], unaligned_y, tables, marker)
+    encoded_y = encode_labels(y, sizes[_LINKED], unaligned_y, tables.unaligned, marker)
     codes = {_LINKED: encoded_y.linked} | encoded_y.unaligned
-    labels = {_LINKED: y} | dict(unaligned_y or {})
-    found = encode_groups(groups, unaligned_groups, linked, tables)
+    labels: dict[str, Any] = {_LINKED: y} | dict(unaligned_y or {})
+    found = encode_groups(groups, unaligned_groups, tables.linked, tables.unaligned)
     return Rows(
         np.arange(sum(sizes.values())),
         Xs,
-        {name: named[name] for name in tables},
+        {name: named[name] for name in tables.unaligned},
         {name: check_target(part, sizes[name]) for name, part in labels.items()},
         sizes,
         encoded_y.classes,
         np.concatenate([codes.get(name, np.full(n, -1)) for name, n in sizes.items()]),
-        sum(_n_bytes(table) for table in (*linked.values(), *tables.values())),
+        sum(_n_bytes(table) for own in tables.by_view.values() for table in own),
         {} if found is None else {_LINKED: found.linked} | found.unaligned,
     )
 

@@ -38,8 +38,8 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(
         self,
-        Xs: Views,
-        y: npt.ArrayLike,
+        Xs: Views | None,
+        y: npt.ArrayLike | None,
         *,
         unaligned: Views | None = None,
         unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
@@ -50,9 +50,10 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        Xs : dict, list or tuple of 2-D array-likes
-            At least two views; row i is the same individual in all of them.
-        y : 1-D array-like
+        Xs : dict, list or tuple of 2-D array-likes, or None
+            At least two views; row i is the same individual in all of them; None if nobody is in
+        several views.
+        y : 1-D array-like or None
             Labels of these rows; missing ones are marked as for the estimator.
         unaligned : dict, list or tuple of 2-D array-likes, or None, default=None
             More rows of some or all views.
@@ -189,8 +190,8 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
 def cross_validate(
     estimator: Any,
-    Xs: Views,
-    y: npt.ArrayLike,
+    Xs: Views | None,
+    y: npt.ArrayLike | None,
     *,
     unaligned: Views | None = None,
     unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
@@ -205,16 +206,17 @@ def cross_validate(
     """Score an estimator by cross-validation over linked rows.
 
     Labeled linked rows are split into folds. All other rows are in every training set. If `y` holds
-    no label, the labeled rows of `unaligned_y` are split instead, and each is predicted from its
-    one view.
+    no label, or is None, the labeled rows of `unaligned_y` are split instead, and each is predicted
+    from its one view.
 
     Parameters
     ----------
     estimator : MultiViewClassifier or other classifier of views
         Estimator to score; it is cloned.
-    Xs : dict, list or tuple of 2-D array-likes
-        At least two views; row i is the same individual in all of them.
-    y : 1-D array-like
+    Xs : dict, list or tuple of 2-D array-likes, or None
+        At least two views; row i is the same individual in all of them; None if nobody is in
+        several views.
+    y : 1-D array-like or None
         Labels of these rows; missing ones are marked as for the estimator.
     unaligned : dict, list or tuple of 2-D array-likes, or None, default=None
         More rows of some or all views.
