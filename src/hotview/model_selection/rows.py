@@ -19,6 +19,7 @@ from sklearn.utils.validation import has_fit_parameter
 from hotview._types import Array, IntArray, RandomState, View, Views
 from hotview._validation import ViewTable, check_target
 from hotview._validation.tables import name_views
+from hotview.estimators.diagnostics import INTERRUPTED
 from hotview.estimators.groups import encode_groups
 from hotview.estimators.inputs import check_tables_of_views
 from hotview.estimators.labels import encode_labels
@@ -29,7 +30,6 @@ from hotview.training.threads import one_thread
 __all__ = ["OnRows", "Rows", "read_rows", "scoring_on_rows"]
 
 _LINKED = ""  # no view can have this name
-_INTERRUPTED = "Training was interrupted"  # beginning of an estimator's warning at Ctrl-C
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,11 +157,11 @@ def _whole_training() -> Iterator[None]:
         yield
         return
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", message=_INTERRUPTED)
+        warnings.filterwarnings("error", message=INTERRUPTED)
         try:
             yield
         except UserWarning as warning:
-            if str(warning).startswith(_INTERRUPTED):
+            if str(warning).startswith(INTERRUPTED):
                 raise KeyboardInterrupt from warning
             raise
 
