@@ -52,7 +52,7 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         Xs : dict, list or tuple of 2-D array-likes, or None
             At least two views; row i is the same individual in all of them; None if nobody is in
-        several views.
+            several views.
         y : 1-D array-like or None
             Labels of these rows; missing ones are marked as for the estimator.
         unaligned : dict, list or tuple of 2-D array-likes, or None, default=None
