@@ -212,7 +212,7 @@ def test_prediction_refuses_what_is_not_as_in_fit(Baseline, change, message):
         (ALL[3](), {"paired": {"a": np.zeros((5, 3))}}, r"all of.*but got \['a'\]"),
         (ALL[3](), {"y": np.full(60, "ant")}, "two classes, but all are of one class, 'ant'"),
         (ALL[1](), {"y": np.zeros(59)}, "each of the 60 rows, but it holds 59"),
-        (ALL[0](), {"Xs": None, "y": None}, "the collection is empty"),
+        (ALL[0](), {"Xs": None, "y": None}, "Xs is None and unaligned is empty"),
         (ALL[0](), {"y": np.full(60, np.nan)}, "no row has a label"),
         (ALL[1](n_components=0), {}, "n_components to be a whole number"),
         (ALL[2](n_components=2.5), {}, "n_components to be a whole number"),

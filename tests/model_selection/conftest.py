@@ -9,7 +9,7 @@ from joblib import parallel_config
 from joblib.externals.loky import get_reusable_executor
 
 from hotview import MultiViewClassifier
-from hotview.model_selection.problem import read_problem
+from hotview.model_selection.rows import read_rows
 
 CLASSES = np.array(["ant", "bee"])
 
@@ -50,15 +50,15 @@ def log_likelihood():
 
 
 @pytest.fixture
-def make_problem():
+def make_rows():
     """Views whose entries are the numbers of their rows, 1000 and 2000 apart."""
 
-    def make_problem(y, unaligned=None, unaligned_y=None):
+    def make_rows(y, unaligned=None, unaligned_y=None):
         rows = np.arange(len(y), dtype=float)[:, None]
         linked = {"a": rows + np.zeros(2), "b": rows + 1000}
-        return read_problem(MultiViewClassifier(), linked, y, unaligned, unaligned_y)
+        return read_rows(MultiViewClassifier(), linked, y, unaligned, unaligned_y)
 
-    return make_problem
+    return make_rows
 
 
 @pytest.fixture

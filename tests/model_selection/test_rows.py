@@ -17,8 +17,7 @@ from hotview import MultiViewClassifier
 from hotview.datasets import load_handwritten, unalign
 from hotview.evaluation import PCALogisticRegression
 from hotview.model_selection import GridSearch, OptunaSearch, cross_validate
-from hotview.model_selection.problem import read_problem
-from hotview.model_selection.row_estimator import OnRows, Rows, scoring_on_rows
+from hotview.model_selection.rows import OnRows, read_rows, scoring_on_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 
@@ -31,25 +30,23 @@ class Recorder(ClassifierMixin, BaseEstimator):
         return self
 
 
-def test_an_estimator_is_fitted_to_the_rows_it_is_given_and_to_no_other(
-    make_problem, make_unaligned
-):
+def test_an_estimator_is_fitted_to_the_rows_it_is_given_and_to_no_other(make_rows, make_unaligned):
     y = np.array(["u", "v", None, "v"], dtype=object)
-    problem = make_problem(y, make_unaligned(), {"b": ["u", None, "v", "v", "u"]})
-    seen = problem.fit(Recorder(), np.array([1, 2, 4, 5, 8, 12])).seen_
+    rows = make_rows(y, make_unaligned(), {"b": ["u", None, "v", "v", "u"]})
+    seen = rows.take(np.array([1, 2, 4, 5, 8, 12])).fit_estimator(Recorder()).seen_
     np.testing.assert_array_equal(seen["Xs"]["b"][:, 0], [1001, 1002])
     assert seen["y"].tolist() == ["v", None]
     np.testing.assert_array_equal(seen["unaligned"]["a"][:, 0], [4000, 4001])
     np.testing.assert_array_equal(seen["unaligned"]["b"][:, 0], [3000, 3004])
     assert {name: part.tolist() for name, part in seen["unaligned_y"].items()} == {"b": ["u", "u"]}
-    assert set(problem.fit(Recorder(), np.arange(3)).seen_) == {"Xs", "y"}
-    assert set(make_problem([0, 1, 1]).fit(Recorder(), np.arange(2)).seen_) == {"Xs", "y"}
+    assert set(rows.take(np.arange(3)).fit_estimator(Recorder()).seen_) == {"Xs", "y"}
+    assert set(make_rows([0, 1, 1]).fit_estimator(Recorder()).seen_) == {"Xs", "y"}
 
 
 @pytest.mark.parametrize("cv", (3, KFold(3), ShuffleSplit(3, random_state=0), LeaveOneOut()))
-def test_only_rows_with_a_label_are_held_out_and_all_others_train(cv, make_problem, make_unaligned):
+def test_only_rows_with_a_label_are_held_out_and_all_others_train(cv, make_rows, make_unaligned):
     y = np.array([0, -1, 0, 1, 1, -1, 0, 1, 0, 1, 1, 0])
-    folds = make_problem(y, make_unaligned(), {"b": [1, 0, 1, 0, 1]}).folds(cv, None)
+    folds = make_rows(y, make_unaligned(), {"b": [1, 0, 1, 0, 1]}).folds(cv, None)
     always = {1, 5, *range(12, 21)}
     for train, test in folds:
         assert always <= set(train)
@@ -68,9 +65,9 @@ def test_only_rows_with_a_label_are_held_out_and_all_others_train(cv, make_probl
         (1, None, ValueError, "n_splits to be a whole number of at least 2"),
     ),
 )
-def test_what_is_no_splitter_is_refused(cv, seed, error, message, make_problem):
+def test_what_is_no_splitter_is_refused(cv, seed, error, message, make_rows):
     with pytest.raises(error, match=message):
-        make_problem([0, 1, 0, 1]).folds(cv, seed)
+        make_rows([0, 1, 0, 1]).folds(cv, seed)
 
 
 @pytest.mark.parametrize(
@@ -87,10 +84,10 @@ def test_problems_are_checked_before_anything_is_fitted(change, message):
     problem = {"Xs": [np.zeros((3, 1)), np.zeros((3, 1))], "y": [0, 1, 1]}
     problem |= {"unaligned": None, "unaligned_y": None} | change
     with pytest.raises(ValueError, match=message):
-        read_problem(Recorder(), **problem)
+        read_rows(Recorder(), **problem)
 
 
-def test_half_a_training_is_no_result_and_other_warnings_are_passed_on(make_problem):
+def test_half_a_training_is_no_result_and_other_warnings_are_passed_on(make_rows):
     class Warns(Recorder):
         def __init__(self, text="Careful"):
             self.text = text
@@ -99,22 +96,22 @@ def test_half_a_training_is_no_result_and_other_warnings_are_passed_on(make_prob
             warnings.warn(self.text, stacklevel=1)
             return super().fit(Xs, y, **more)
 
-    problem = make_problem([0, 1, 0, 1])
+    rows = make_rows([0, 1, 0, 1])
     with pytest.raises(KeyboardInterrupt):
-        problem.fit(Warns("Training was interrupted in epoch 3; ..."), np.arange(4))
+        rows.fit_estimator(Warns("Training was interrupted in epoch 3; ..."))
     with pytest.warns(UserWarning, match="Careful"):
-        problem.fit(Warns(), np.arange(4))
+        rows.fit_estimator(Warns())
     with pytest.raises(UserWarning, match="Careful"):  # where warnings are errors
-        problem.fit(Warns(), np.arange(4))
+        rows.fit_estimator(Warns())
 
 
 def test_labels_in_another_order_than_their_rows_are_refused():
     ids = [f"p{i}" for i in range(6)]
     views = {name: pd.DataFrame(np.ones((6, 2)), index=ids) for name in ("a", "b")}
     y = pd.Series([0, 1] * 3, index=ids)
-    assert read_problem(MultiViewClassifier(), views, y, None, None).y.tolist() == [0, 1] * 3
+    assert read_rows(MultiViewClassifier(), views, y).target.tolist() == [0, 1] * 3
     with pytest.raises(ValueError, match="row labels of view 'a' and of y differ"):
-        read_problem(MultiViewClassifier(), views, y[::-1], None, None)
+        read_rows(MultiViewClassifier(), views, y[::-1])
 
 
 class GroupRecorder(Recorder):
@@ -122,7 +119,7 @@ class GroupRecorder(Recorder):
         return super().fit(Xs, y, groups=groups, unaligned_groups=unaligned_groups, **more)
 
 
-def grouped_problem(seed, y=None):
+def grouped_rows(seed, y=None):
     """Linked and unaligned rows of twelve people, whose number is in the first column."""
     random = np.random.default_rng(seed)
     who = {name: random.integers(0, 12, n).astype(float) for name, n in (("", 30), ("a", 20))}
@@ -131,11 +128,11 @@ def grouped_problem(seed, y=None):
     names = {name: [f"person {i:g}" for i in part] for name, part in who.items()}
     more = {"unaligned": {"a": who["a"][:, None] * [1, 0]}, "unaligned_y": {"a": np.arange(20) % 2}}
     more |= {"groups": names[""], "unaligned_groups": {"a": names["a"]}}
-    return read_problem(GroupRecorder(), linked, y, **more)
+    return read_rows(GroupRecorder(), linked, y, **more)
 
 
-def people_of(problem, rows):
-    return {x for _, Xs in problem.parts(rows) for x in Xs["a"][:, 0]}
+def people_of(rows):
+    return {x for _, _, Xs in rows.parts() for x in Xs["a"][:, 0]}
 
 
 @pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
@@ -144,24 +141,24 @@ def people_of(problem, rows):
 def test_nobody_is_trained_and_tested_on(cv):
     for seed in range(5):
         for y in (None, np.full(30, -1)):  # then unaligned rows are split
-            problem = grouped_problem(seed, y)
-            for train, test in problem.folds(cv, None):
+            rows = grouped_rows(seed, y)
+            for train, test in rows.folds(cv, None):
                 assert len(test) > 0
-                assert not people_of(problem, train) & people_of(problem, test)
+                assert not people_of(rows.take(train)) & people_of(rows.take(test))
 
 
 def test_groups_are_passed_to_estimators_that_take_them():
-    problem = grouped_problem(0)
-    (train, _), *_ = problem.folds(2, 0)
-    seen = problem.fit(GroupRecorder(), train).seen_
-    for rows, groups in (
+    rows = grouped_rows(0)
+    (train, _), *_ = rows.folds(2, 0)
+    seen = rows.take(train).fit_estimator(GroupRecorder()).seen_
+    for X, groups in (
         (seen["Xs"]["a"], seen["groups"]),
         (seen["unaligned"]["a"], seen["unaligned_groups"]["a"]),
     ):
-        people = rows[:, 0]
+        people = X[:, 0]
         assert len(people) == len(groups)
         assert ((people[:, None] == people) == (groups[:, None] == groups)).all()
-    assert "groups" not in problem.fit(Recorder(), train).seen_
+    assert "groups" not in rows.take(train).fit_estimator(Recorder()).seen_
 
 
 class Reader(ClassifierMixin, BaseEstimator):
@@ -182,19 +179,19 @@ class Reader(ClassifierMixin, BaseEstimator):
         return float(np.mean(self.predict(Xs) == y))
 
 
-def test_rows_have_the_size_of_all_views(make_problem, make_unaligned):
-    rows = Rows(make_problem([0, 1, 0, 1, 1], make_unaligned()), np.array([1, 2, 4]))
+def test_rows_have_the_size_of_all_views(make_rows, make_unaligned):
+    rows = make_rows([0, 1, 0, 1, 1], make_unaligned()).take(np.array([1, 2, 4]))
     entries = 5 * 3 + 4 * 2 + 5
     assert 8 * entries < sys.getsizeof(rows) < 8 * entries + 300
 
 
-def test_rows_are_predicted_and_scored_in_the_views_they_are_in(make_problem, make_unaligned):
-    problem = make_problem([-1, -1, -1], make_unaligned(), {"b": [1, 0, 1, 0, 1]})
-    sent = OnRows(Reader(shift=0.5)), Rows(problem, np.array([0, 2, 3, 8]))
+def test_rows_are_predicted_and_scored_in_the_views_they_are_in(make_rows, make_unaligned):
+    every = make_rows([-1, -1, -1], make_unaligned(), {"b": [1, 0, 1, 0, 1]})
+    sent = OnRows(Reader(shift=0.5)), every.take(np.array([0, 2, 3, 8]))
     model, rows = pickle.loads(pickle.dumps(sent))  # to another process
     np.testing.assert_array_equal(model.fit(rows).predict(rows), [0.5, 2.5, 4000.5, 3001.5])
     model = OnRows(Reader()).fit(rows)
-    rows = Rows(problem, np.array([0, 1, 2, 8]))
+    rows = every.take(np.array([0, 1, 2, 8]))
     assert model.score(rows, np.array([0.0, 1.0, 2.0, -1.0])) == 0.75
     scorer = pickle.loads(pickle.dumps(scoring_on_rows(Reader(), first_row)))
     assert scorer(model, rows, np.zeros(4)) == 3001 / 4
@@ -207,9 +204,9 @@ def first_row(estimator, Xs, y):
 
 def test_a_fitted_model_does_not_carry_the_rows(make_views):
     views, y = make_views()
-    problem = read_problem(PCALogisticRegression(), views, y, None, None)
-    model = OnRows(PCALogisticRegression()).fit(Rows(problem, problem.numbering.rows))
-    assert not any(value is problem for value in vars(model).values())
+    rows = read_rows(PCALogisticRegression(), views, y)
+    model = OnRows(PCALogisticRegression()).fit(rows)
+    assert not any(value is rows for value in vars(model).values())
     assert len(pickle.dumps(model)) < len(pickle.dumps(PCALogisticRegression().fit(views, y))) + 500
 
 
@@ -269,10 +266,10 @@ def test_numbers_do_not_depend_on_the_number_of_threads():
 @pytest.mark.parametrize(
     ("scoring", "error", "message"),
     (
-        (7, TypeError, "scoring to be the name of a score.*but it is 7"),
-        ([], ValueError, "names of several scores"),
-        (["accuracy", "accuracy"], ValueError, "names of several scores, each once"),
-        ([make_scorer(accuracy_score)], ValueError, "a dict of scores by name"),
+        (7, TypeError, "'scoring' parameter .* must be a str among.* Got 7"),
+        ([], ValueError, "Empty list"),
+        (["accuracy", "accuracy"], ValueError, "unique strings"),
+        ([make_scorer(accuracy_score)], ValueError, "Use a dict of score name"),
         ("accurate", ValueError, "accurate"),
     ),
 )

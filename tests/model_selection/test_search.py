@@ -182,12 +182,13 @@ def test_unaligned_labels_alone(make_views, small):
     views, y = make_views()
     more, labels = make_views(seed=1)
     how = {"cv": 2, "random_state": 0, "return_estimator": True}
-    how |= {"unaligned": more, "unaligned_y": {"b": labels}}
-    found = cross_validate(small(max_epochs=40), views, np.full(60, None), **how)
-    assert found.test_score.min() > 0.8
-    for model in found.estimator:
-        assert isinstance(model, MultiViewClassifier)
-        assert model.score(views, y) > 0.8
+    for Xs, none, names in ((views, np.full(60, None), "b"), (None, None, "ab")):
+        how |= {"unaligned": more, "unaligned_y": dict.fromkeys(names, labels)}
+        found = cross_validate(small(max_epochs=40), Xs, none, **how)
+        assert found.test_score.min() > 0.8
+        for model in found.estimator:
+            assert isinstance(model, MultiViewClassifier)
+            assert model.score(views, y) > 0.8
 
 
 def test_lists_of_views_and_the_seed(make_views):

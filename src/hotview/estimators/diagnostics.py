@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hotview.semisupervised.pseudo_labels import ViewLabels
 
 __all__ = [
+    "INTERRUPTED",
     "FitWarnings",
     "collapse_warning",
     "describe_training",
@@ -40,7 +41,7 @@ __all__ = [
 _LOW_RANK = 1.5
 _LOW_SPREAD, _LOST_SPREAD = 0.01, 0.05  # relative to other views, and to the constraint
 _FEW_ROWS = 5  # too few to estimate a rank
-_INTERRUPTED = "Training was interrupted"
+INTERRUPTED = "Training was interrupted"
 _LISTED = 5  # items of a long list that are named
 
 
@@ -246,14 +247,14 @@ def plan_warning(plan: ViewPlan) -> str | None:
 def interrupt_warning(n_epochs: int) -> str:
     """Warning that training ended early in some epoch, and that the result is usable."""
     return (
-        f"{_INTERRUPTED} in epoch {n_epochs}; the estimator is fitted with what it had "
+        f"{INTERRUPTED} in epoch {n_epochs}; the estimator is fitted with what it had "
         "learned by then. Call fit again to train in full."
     )
 
 
 def was_interrupted(fit_warnings: Sequence[str]) -> bool:
     """Whether the warnings of a fit include that it ended early."""
-    return any(text.startswith(_INTERRUPTED) for text in fit_warnings)
+    return any(text.startswith(INTERRUPTED) for text in fit_warnings)
 
 
 def _shorten(items: Array | Sequence[str]) -> str:

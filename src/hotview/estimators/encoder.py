@@ -219,18 +219,6 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         self._fit(resume=resume, Xs=Xs, linked=linked, paired=paired)
         return self
 
-    @staticmethod
-    def _check_other_views(Xs: Any, linked: Any) -> Any:
-        """Raise an error for views that linked rows do not have."""
-        if isinstance(Xs, Mapping) and isinstance(linked, Mapping):
-            lacking = [name for name in Xs if name not in linked]
-            if lacking:
-                raise ValueError(
-                    f"Expected linked to have all views, but it lacks {lacking}. Add them, with "
-                    "NaN in all rows if nobody in linked is in these views."
-                )
-        return Xs
-
     def _inputs(
         self,
         Xs: Views,
@@ -252,7 +240,13 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
                 "given. Leave one of them out."
             )
         if linked is not None:
-            tables = check_tables_of_views(linked, None, self._check_other_views(Xs, linked))
+            are_named = isinstance(Xs, Mapping) and isinstance(linked, Mapping)
+            if are_named and (lacking := [name for name in Xs if name not in linked]):
+                raise ValueError(
+                    f"Expected linked to have all views, but it lacks {lacking}. Add them, with "
+                    "NaN in all rows if nobody in linked is in these views."
+                )
+            tables = check_tables_of_views(linked, None, Xs)
         else:
             [Xs] = encode_views(Xs)
             views = check_tables(Xs, aligned=paired, at_least=2)

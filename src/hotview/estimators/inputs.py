@@ -103,7 +103,9 @@ class ViewTables:
         self.n_linked = self.linked[self.names[0]].n_rows if self.linked else 0
 
 
-def check_tables_of_views(Xs: Views | None, y: Any, unaligned: Views | None) -> ViewTables:
+def check_tables_of_views(
+    Xs: Views | None, y: Any, unaligned: Views | None, *, at_least: int = 2
+) -> ViewTables:
     """Validate the tables passed to a classifier's `fit`.
 
     Parameters
@@ -114,6 +116,8 @@ def check_tables_of_views(Xs: Views | None, y: Any, unaligned: Views | None) -> 
         Their labels, whose index is compared; None without linked rows.
     unaligned : views or None
         Other rows of some views, or, without linked rows, of all.
+    at_least : int, default=2
+        Minimum number of views.
 
     Returns
     -------
@@ -131,11 +135,11 @@ def check_tables_of_views(Xs: Views | None, y: Any, unaligned: Views | None) -> 
                 + "Pass fit(None, None, unaligned=views, unaligned_y={view: labels})."
             )
         [unaligned] = encode_views(unaligned)
-        others = check_tables(unaligned, at_least=2)
+        others = check_tables(unaligned, at_least=at_least)
         return ViewTables(list(others), {}, others)
     _check_some_linked(Xs)
     Xs, unaligned = encode_views(Xs, unaligned)
-    linked = check_tables(Xs, aligned=True, at_least=2)
+    linked = check_tables(Xs, aligned=True, at_least=at_least)
     check_aligned_tables(linked, y)
     given = ViewTables(list(linked), linked, {})
     if unaligned is None:

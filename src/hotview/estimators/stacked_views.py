@@ -273,34 +273,38 @@ def resolve_views(slices: Any, n: int, names: Array | None) -> dict[str, IntArra
             "single table use any other estimator."
         )
     views = {name: _resolve(name, columns, n, names) for name, columns in pairs}
-    owner: dict[int, str] = {}
-    for view, columns in views.items():
-        for column in columns.tolist():
-            if column in owner:
-                raise ValueError(
-                    f"Expected every column to belong to one view, but column {column} is in "
-                    f"{owner[column]!r} and again in {view!r}. Give it to one of them."
-                )
-            owner[column] = view
+    numbers, counts = np.unique(np.concatenate(list(views.values())), return_counts=True)
+    if (counts > 1).any():
+        column = numbers[counts > 1][0]
+        owners = [view for view, columns in views.items() if column in columns]
+        raise ValueError(
+            f"Expected every column to belong to one view, but column {column} is in "
+            f"{owners[0]!r} and again in {owners[-1]!r}. Give it to one of them."
+        )
     return views
 
 
 def _resolve(view: str, columns: Any, n: int, names: Array | None) -> IntArray:
-    if isinstance(columns, slice):
-        numbers = _from_slice(view, columns, n)
-    else:
-        listed = np.asarray(columns)
-        if listed.ndim != 1 or (listed.dtype.kind not in "iuUOT" and len(listed) > 0):
-            raise ValueError(
-                f"Expected view_slices[{view!r}] to be a slice or a list of column numbers or "
-                f"names, but it is {columns!r}. "
-                + (f"Write [{columns!r}]." if listed.ndim == 0 else "Use numbers or text.")
-            )
-        if listed.dtype.kind in "UOT":
-            numbers = _from_names(view, listed, names)
-        else:
-            _check_within(view, listed[(listed < -n) | (listed >= n)], n)
-            numbers = np.arange(n, dtype=np.int64)[listed.astype(np.int64)]
+    is_slice = isinstance(columns, slice)
+    ends = [columns.start, columns.stop] if is_slice else []
+    listed = np.asarray([end for end in ends if end is not None] if is_slice else columns)
+    known: dict[Any, int] = {}
+    if listed.dtype.kind in "iu":
+        # Python truncates a slice silently; here the table is not the one that was meant.
+        known = {j: j for j in range(-n, n + is_slice)}
+    elif listed.dtype.kind in "UOT" and names is not None and not is_slice:
+        known = {name: j for j, name in enumerate(names)}
+    unknown = [entry for entry in listed.ravel().tolist() if entry not in known]
+    if listed.ndim != 1 or unknown:
+        raise ValueError(
+            f"Expected view_slices[{view!r}] to be a slice of column numbers, or a list of numbers "
+            f"or names of columns, of X, which has n_features = {n} and "
+            f"{'no names' if names is None else f'the names {names}'}, but it is {columns!r}"
+            + (f", and X has no column {unknown[0]!r}" if unknown else "")
+            + ". Count columns from 0, or list their names in brackets."
+        )
+    places = columns if is_slice else [known[entry] for entry in listed.tolist()]
+    numbers = np.arange(n, dtype=np.int64)[places]
     if len(numbers) == 0:
         raise ValueError(
             f"Expected view {view!r} to have at least one column, but view_slices[{view!r}] = "
@@ -308,43 +312,6 @@ def _resolve(view: str, columns: Any, n: int, names: Array | None) -> IntArray:
             "view out."
         )
     return numbers
-
-
-def _from_slice(view: str, columns: slice, n: int) -> IntArray:
-    bounds = [b for b in (columns.start, columns.stop) if b is not None]
-    if any(not isinstance(b, int | np.integer) for b in bounds):
-        raise ValueError(
-            f"Expected view_slices[{view!r}] to be a slice of column numbers, but it is "
-            f"{columns!r}. List the names of columns one by one."
-        )
-    # Python truncates such a slice silently; here the table is not the one that was meant.
-    _check_within(view, [b for b in bounds if not -n <= b <= n], n)
-    return np.arange(n, dtype=np.int64)[columns]
-
-
-def _check_within(view: str, beyond: Sequence[int] | IntArray, n: int) -> None:
-    if len(beyond) > 0:
-        raise ValueError(
-            f"Expected view_slices[{view!r}] to stay within the columns of X, which has n_features "
-            f"= {n}, but it names {beyond[0]}. Columns are counted from 0; slice(start, None) "
-            "goes to the end."
-        )
-
-
-def _from_names(view: str, columns: Array, names: Array | None) -> IntArray:
-    if names is None:
-        raise ValueError(
-            f"Expected X to be a data frame, because view_slices[{view!r}] lists names of columns, "
-            f"but X has no names. Pass a data frame, or list column numbers instead of {columns}."
-        )
-    places = {name: j for j, name in enumerate(names)}
-    unknown = [name for name in columns.tolist() if name not in places]
-    if unknown:
-        raise ValueError(
-            f"Expected view_slices[{view!r}] to list columns of X, but it has none named "
-            f"{', '.join(map(repr, unknown))}. Its columns are {', '.join(map(repr, names))}."
-        )
-    return np.array([places[name] for name in columns.tolist()], dtype=np.int64)
 
 
 def as_slice(columns: IntArray) -> IntArray | slice:

@@ -14,15 +14,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from hotview._types import Array, IntArray, Views
-from hotview._validation import (
-    ViewTable,
-    check_aligned_tables,
-    check_known_tables,
-    check_tables,
-)
+from hotview._validation import ViewTable
+from hotview.estimators.inputs import check_tables_of_views
 from hotview.estimators.labels import encode_labels
 from hotview.ingest.columns import ViewColumns
-from hotview.ingest.frames import columns_of, encode_views, encoded_shapes
 
 __all__ = [
     "MAX_CELLS",
@@ -225,29 +220,20 @@ def read_rows(
     BaselineRows
         The rows, with labels of at least two classes.
     """
-    Xs, unaligned = encode_views(Xs, unaligned)
-    if Xs is None:
-        linked, more = {}, check_tables(unaligned or {})
-    else:
-        linked = check_tables(Xs, aligned=True)
-        shapes = encoded_shapes(_columns(linked))
-        more = check_known_tables(unaligned, list(linked), shapes) if unaligned else {}
-    n = check_aligned_tables(linked, y) if linked else 0
-    labels = encode_labels(y if linked else np.empty(0), n, unaligned_y, more, marker)
+    given = check_tables_of_views(Xs, y, unaligned, at_least=1)
+    y = np.empty(0) if Xs is None else y
+    labels = encode_labels(y, given.n_linked, unaligned_y, given.unaligned, marker)
     chosen = _sample(labels.linked, max_rows)
     others: dict[str, Any] = {}
     other_codes: dict[str, IntArray] = {}
-    for name, table in more.items():
-        codes = labels.unaligned.get(name, np.full(table.n_rows, -1, dtype=np.int64))
-        rows = _sample(codes, max_rows)
+    for name, table in given.unaligned.items():
+        own = labels.unaligned.get(name, np.full(table.n_rows, -1, dtype=np.int64))
+        rows = _sample(own, max_rows)
         others |= read_matrices({name: table}, rows)
-        other_codes[name] = codes[rows]
-    own, tables = _columns(linked or more), read_matrices(linked, chosen)
-    return BaselineRows(labels.classes, own, tables, labels.linked[chosen], others, other_codes)
-
-
-def _columns(tables: Mapping[str, ViewTable]) -> dict[str, ViewColumns]:
-    return {name: columns_of(table) for name, table in tables.items()}
+        other_codes[name] = own[rows]
+    linked = read_matrices(given.linked, chosen)
+    codes = labels.linked[chosen]
+    return BaselineRows(labels.classes, given.columns, linked, codes, others, other_codes)
 
 
 def _sample(codes: IntArray, max_rows: int | None) -> Any:

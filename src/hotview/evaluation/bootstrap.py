@@ -25,7 +25,6 @@ __all__ = [
     "RankStatistics",
     "RowSample",
     "bootstrap",
-    "bootstrap_mean",
     "estimate",
     "likely_gaps",
     "make_sample",
@@ -139,11 +138,6 @@ def bootstrap(statistics: Statistics, sample: RowSample, width: int = 1) -> dict
     return {name: np.concatenate([b[name] for b in blocks], axis=-1) for name in blocks[0]}
 
 
-def bootstrap_mean(x: Array, sample: RowSample) -> Array:
-    """Return the mean of a quantity, and its means in resamples."""
-    return bootstrap(lambda W: {"mean": _ratio(x @ W, W.sum(axis=0))}, sample)["mean"]
-
-
 def estimate(
     replicates: Array, sample: RowSample, *, n_share: int = 0, chance: float | None = None
 ) -> Estimate:
@@ -253,7 +247,8 @@ def proportion(is_hit: Array, sample: RowSample) -> Proportion | None:
     if sample.groups is None:
         low, high = wilson_interval(value, sample.n_effective)
     else:
-        interval = estimate(bootstrap_mean(x, sample), sample, n_share=sample.n_units)
+        found = bootstrap(lambda W: {"mean": _ratio(x @ W, W.sum(axis=0))}, sample)
+        interval = estimate(found["mean"], sample, n_share=sample.n_units)
         low, high = interval.low, interval.high
     return Proportion(value, low, high, len(is_hit))
 

@@ -164,10 +164,14 @@ def assess_positive(
             limit, source = 1 / (1 + cost), f"1/(1 + {cost:g}), that of the lowest expected cost"
         elif threshold == HELD_OUT:
             half = split_by_hash(keys)
-            _check_half(is_positive[half])
-            limit = choose_threshold(
-                is_positive[half], probability[half], sample.weights[half], cost
-            )
+            known = is_positive[half]
+            if known.all() or not known.any():
+                raise ValueError(
+                    "Expected rows of both classes among those that the threshold is chosen on, "
+                    f"but half of the rows, {len(known)}, are all of one. Set the threshold, or "
+                    "give more."
+                )
+            limit = choose_threshold(known, probability[half], sample.weights[half], cost)
             aim = "Youden's index" if cost is None else "the lowest cost"
             source, rows = f"chosen for {aim} on the other {half.sum():,} rows", ~half
         assert isinstance(limit, int | float)
@@ -277,11 +281,3 @@ def split_by_hash(keys: npt.ArrayLike) -> Array:
     is_first = np.zeros(len(names), dtype=bool)
     is_first[order[: len(names) // 2]] = True
     return is_first[codes]
-
-
-def _check_half(is_positive: Array) -> None:
-    if is_positive.all() or not is_positive.any():
-        raise ValueError(
-            "Expected rows of both classes among those that the threshold is chosen on, but half "
-            f"of the rows, {len(is_positive)}, are all of one. Set the threshold, or give more."
-        )

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn import model_selection
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
-from hotview._types import RandomState, Views
+from hotview._types import RandomState
 from hotview._validation import check_count
-from hotview.model_selection.problem import Problem, read_problem
-from hotview.model_selection.row_estimator import OnRows, Rows, scoring_on_rows
+from hotview.model_selection.rows import OnRows, Rows
 from hotview.model_selection.search import Search
 
 if TYPE_CHECKING:
@@ -111,69 +109,17 @@ class OptunaSearch(Search):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(
-        self,
-        Xs: Views,
-        y: npt.ArrayLike,
-        *,
-        unaligned: Views | None = None,
-        unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
-        groups: npt.ArrayLike | None = None,
-        unaligned_groups: Mapping[str, npt.ArrayLike] | None = None,
-    ) -> OptunaSearch:
-        """Run the trials.
-
-        Parameters
-        ----------
-        Xs : dict, list or tuple of 2-D array-likes
-            At least two views; row i is the same individual in all of them.
-        y : 1-D array-like
-            Labels of these rows; missing ones are marked as for the estimator.
-        unaligned : dict, list or tuple of 2-D array-likes, or None, default=None
-            More rows of some or all views.
-        unaligned_y : dict of str to 1-D array-like, or None, default=None
-            Labels of some views' unaligned rows.
-        groups : 1-D array-like or None, default=None
-            The group of every row of `Xs`, as one person seen several times. Rows of one group are
-            never both trained and tested on; an estimator whose `fit` takes groups gets them.
-        unaligned_groups : dict of str to 1-D array-like, or None, default=None
-            Groups of some views' unaligned rows, by the names of `groups`.
-
-        Returns
-        -------
-        OptunaSearch
-            The search itself.
-        """
+    def _find_best(self, rows: Rows, metric: str | None, scoring: Any) -> None:
         _check_space(self.space)
         n_trials = check_count("n_trials", self.n_trials)
-        if self._metric() is None and isinstance(self.scoring, Mapping | list | tuple | set):
+        if metric is None and isinstance(self.scoring, Mapping | list | tuple | set):
             raise ValueError(
                 "Expected refit to name the metric that trials maximize, but it is False. Pass one "
                 f"of {list(self.scoring)}."
             )
-        arguments = (unaligned, unaligned_y, groups, unaligned_groups)
-        problem = read_problem(self.estimator, Xs, y, *arguments)
         is_number = isinstance(self.cv, int | np.integer)
         # A splitter has a seed of its own; random_state is then the sampler's alone.
-        folds = problem.folds(self.cv, self.random_state if is_number else None)
-        with _verbosity(self.verbose):
-            import optuna
-
-            seed = None
-            if self.random_state is not None:
-                seed = int(np.random.default_rng(self.random_state).integers(2**31))
-            sampler = optuna.samplers.TPESampler(seed=seed)
-            study = optuna.create_study(direction="maximize", sampler=sampler)
-            self._run_trials(study, problem, folds, n_trials)
-        self.study_, self.n_splits_ = study, len(folds)
-        self.best_params_, self.best_score_ = dict(study.best_params), float(study.best_value)
-        self._refit(problem)
-        return self
-
-    def _run_trials(self, study: Study, problem: Problem, folds: list[Any], n_trials: int) -> None:
-        """Run trials until there are enough, or until Ctrl-C; one must have a score."""
-        scoring, metric = scoring_on_rows(self.estimator, self.scoring), self._metric()
-        rows = Rows(problem, problem.numbering.rows)
+        folds = rows.folds(self.cv, self.random_state if is_number else None)
 
         def objective(trial: Trial) -> float:
             proposed = {name: _suggest(trial, name, kind) for name, kind in self.space.items()}
@@ -184,6 +130,20 @@ class OptunaSearch(Search):
                     trial.set_user_attr(f"mean_{name}", value)
             return found.get(f"test_{metric or 'score'}", float("nan"))
 
+        with _verbosity(self.verbose):
+            import optuna
+
+            seed = None
+            if self.random_state is not None:
+                seed = int(np.random.default_rng(self.random_state).integers(2**31))
+            sampler = optuna.samplers.TPESampler(seed=seed)
+            study = optuna.create_study(direction="maximize", sampler=sampler)
+            self._run_trials(study, objective, n_trials)
+        self.study_, self.n_splits_ = study, len(folds)
+        self.best_params_, self.best_score_ = dict(study.best_params), float(study.best_value)
+
+    def _run_trials(self, study: Study, objective: Callable[[Trial], float], n_trials: int) -> None:
+        """Run trials until there are enough, or until Ctrl-C; one must have a score."""
         stopped = False
         try:
             study.optimize(objective, n_trials, timeout=self.timeout)
@@ -201,7 +161,7 @@ class OptunaSearch(Search):
             warnings.warn(
                 f"The search was interrupted after {n_done} of {n_trials} trials; the best of them "
                 "is kept. Call fit again for all.",
-                stacklevel=3,
+                stacklevel=4,
             )
 
 
@@ -213,7 +173,7 @@ def _mean_scores(
         found = model_selection.cross_validate(
             model,
             rows,
-            rows.problem.target,
+            rows.target,
             cv=folds,
             scoring=scoring,
             n_jobs=n_jobs,

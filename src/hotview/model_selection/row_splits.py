@@ -24,7 +24,7 @@ from hotview.estimators.groups import encode_groups, flatten_groups
 from hotview.estimators.labels import read_labels
 from hotview.ingest.frames import encode_views
 
-__all__ = ["Numbering", "RowKFold", "leave_groups_out", "take_rows"]
+__all__ = ["RowKFold", "leave_groups_out", "locate_rows", "take_rows"]
 
 
 def take_rows(views: Views, rows: Any) -> Any:
@@ -161,44 +161,35 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
         train, test : ndarray of int64, or dict of str to ndarray of int64
             Row numbers; by view where y is a dict, with views that have no labels in `train` only.
         """
-        if isinstance(y, Mapping):
-            yield from self._split_by_view(X, y, groups)
-            return
-        if y is None:
-            if isinstance(X, Mapping | list | tuple):
-                X = next(iter(check_tables(*encode_views(X), aligned=True).values())).data
-            n = int(X.shape[0])
-            labels, known = np.zeros(n), np.ones(n, dtype=bool)
+        by_view, marker = isinstance(y, Mapping), self.unlabeled_marker
+        if by_view:
+            tables = check_tables(*encode_views(X))
+            people = flatten_groups(encode_groups(None, groups, {}, tables))
+            if unknown := [name for name in y if name not in tables]:
+                raise ValueError(
+                    f"Expected labels of some of the views {list(tables)}, but there are "
+                    f"labels of {unknown}. Pass these views too, or leave their labels out."
+                )
         else:
-            n = len(y)
-            found = read_labels("y", y, n, self.unlabeled_marker)
-            labels, known = found.values, found.known
-        row_table = {"": ViewTable(np.empty((n, 0)))}
-        people = flatten_groups(encode_groups(groups, None, row_table, {}))
-        for test in self._deal(np.flatnonzero(known), labels, people):
-            yield leave_groups_out(np.setdiff1d(np.arange(n), test), test, people), test
-
-    def _split_by_view(
-        self, views: Views, y: Mapping[str, Any], groups: Any
-    ) -> Iterator[tuple[dict[str, IntArray], dict[str, IntArray]]]:
-        tables = check_tables(*encode_views(views))
-        numbering = Numbering({name: table.n_rows for name, table in tables.items()})
-        people = flatten_groups(encode_groups(None, groups, {}, tables))
-        if unknown := [name for name in y if name not in numbering.sizes]:
-            raise ValueError(
-                f"Expected labels of some of the views {list(numbering.sizes)}, but there are "
-                f"labels of {unknown}. Pass these views too, or leave their labels out."
-            )
+            if y is None:
+                if isinstance(X, Mapping | list | tuple):
+                    X = next(iter(check_tables(*encode_views(X), aligned=True).values())).data
+                y, marker = np.zeros(X.shape[0]), None
+            y, tables = {"": y}, {"": ViewTable(np.empty((len(y), 0)))}
+            people = flatten_groups(encode_groups(groups, None, tables, {}))
+        sizes = {name: table.n_rows for name, table in tables.items()}
+        starts = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
         rows, strata = [], []
         for name, labels in y.items():
-            n = numbering.sizes[name]
-            found = read_labels(f"y[{name!r}]", labels, n, self.unlabeled_marker)
-            rows.append(numbering.starts[name] + np.flatnonzero(found.known))
-            strata.append([f"{label} in {name}" for label in found.values])
+            what = f"y[{name!r}]" if by_view else "y"
+            found = read_labels(what, labels, sizes[name], marker)
+            rows.append(starts[name] + np.flatnonzero(found.known))
+            strata.append([f"{x} in {name}" for x in found.values] if by_view else found.values)
         for test in self._deal(np.concatenate(rows), np.concatenate(strata), people):
-            train = leave_groups_out(np.setdiff1d(numbering.rows, test), test, people)
-            held = numbering.locate(test)
-            yield numbering.locate(train), {name: held[name] for name in y}
+            others = np.setdiff1d(np.arange(sum(sizes.values())), test)
+            train = locate_rows(leave_groups_out(others, test, people), sizes)
+            held = {name: part for name, part in locate_rows(test, sizes).items() if name in y}
+            yield (train, held) if by_view else (train[""], held[""])
 
     def _deal(self, rows: IntArray, labels: Array, groups: IntArray | None) -> Iterator[IntArray]:
         """Yield the sorted test rows of every fold; `groups` are those of all rows."""
@@ -230,23 +221,8 @@ def leave_groups_out(train: IntArray, test: IntArray, groups: IntArray | None) -
     return train if groups is None else train[~np.isin(groups[train], groups[test])]
 
 
-class Numbering:
-    """Consecutive numbers of the rows of several tables.
-
-    Parameters
-    ----------
-    sizes : dict of str to int
-        Number of rows of every table.
-    """
-
-    def __init__(self, sizes: Mapping[str, int]) -> None:
-        self.sizes = dict(sizes)
-        self.starts = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
-        self.rows = np.arange(sum(sizes.values()))
-
-    def locate(self, rows: IntArray) -> dict[str, IntArray]:
-        """Return the numbers within each table of sorted rows; empty where a table has none."""
-        return {
-            name: rows[(rows >= start) & (rows < start + self.sizes[name])] - start
-            for name, start in self.starts.items()
-        }
+def locate_rows(rows: IntArray, sizes: Mapping[str, int]) -> dict[str, IntArray]:
+    """Numbers within each of several tables of sorted rows that are numbered consecutively."""
+    starts = np.cumsum([0, *sizes.values()])[:-1]
+    parts = np.split(rows, np.searchsorted(rows, starts[1:]))
+    return {name: part - start for name, part, start in zip(sizes, parts, starts, strict=True)}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy.typing as npt
 from sklearn import model_selection
@@ -14,8 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, RandomState, Views
-from hotview.model_selection.problem import Problem, read_problem
-from hotview.model_selection.row_estimator import OnRows, Rows, scoring_on_rows
+from hotview.model_selection.rows import OnRows, Rows, read_rows, scoring_on_rows
 
 __all__ = ["GridSearch", "Search", "cross_validate"]
 
@@ -28,10 +28,58 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the searches."""
 
     estimator: Any
+    cv: Any
     scoring: Any
     refit: bool | str
+    n_jobs: int | None
+    random_state: RandomState
     best_params_: dict[str, Any]
     best_estimator_: Any
+
+    def fit(
+        self,
+        Xs: Views | None,
+        y: npt.ArrayLike | None,
+        *,
+        unaligned: Views | None = None,
+        unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
+        groups: npt.ArrayLike | None = None,
+        unaligned_groups: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> Self:
+        """Find the best parameters, and fit them to all rows with `refit`.
+
+        Parameters
+        ----------
+        Xs : dict, list or tuple of 2-D array-likes, or None
+            At least two views; row i is the same individual in all of them; None if nobody is in
+            several views.
+        y : 1-D array-like or None
+            Labels of these rows; missing ones are marked as for the estimator.
+        unaligned : dict, list or tuple of 2-D array-likes, or None, default=None
+            More rows of some or all views.
+        unaligned_y : dict of str to 1-D array-like, or None, default=None
+            Labels of some views' unaligned rows.
+        groups : 1-D array-like or None, default=None
+            The group of every row of `Xs`, as one person seen several times. Rows of one group are
+            never both trained and tested on; an estimator whose `fit` takes groups gets them.
+        unaligned_groups : dict of str to 1-D array-like, or None, default=None
+            Groups of some views' unaligned rows, by the names of `groups`.
+
+        Returns
+        -------
+        Search
+            The search itself.
+        """
+        rows = read_rows(self.estimator, Xs, y, unaligned, unaligned_y, groups, unaligned_groups)
+        self._find_best(rows, self._metric(), scoring_on_rows(self.estimator, self.scoring))
+        if self.refit:
+            own = {name: clone(value, safe=False) for name, value in self.best_params_.items()}
+            self.best_estimator_ = rows.fit_estimator(clone(self.estimator).set_params(**own))
+        return self
+
+    @abstractmethod
+    def _find_best(self, rows: Rows, metric: str | None, scoring: Any) -> None:
+        """Set the parameters with the best score, by `metric` of several, and all results."""
 
     @available_if(_best_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, Xs: Views) -> Array:
@@ -130,13 +178,6 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self.refit if isinstance(self.refit, str) else None
 
-    def _refit(self, problem: Problem) -> None:
-        """Fit the best parameters to all rows, with `refit`."""
-        if self.refit:
-            own = {name: clone(value, safe=False) for name, value in self.best_params_.items()}
-            best = clone(self.estimator).set_params(**own)
-            self.best_estimator_ = problem.fit(best, problem.numbering.rows)
-
     def _best(self) -> Any:
         check_is_fitted(self)
         if not self.refit:
@@ -149,8 +190,8 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
 def cross_validate(
     estimator: Any,
-    Xs: Views,
-    y: npt.ArrayLike,
+    Xs: Views | None,
+    y: npt.ArrayLike | None,
     *,
     unaligned: Views | None = None,
     unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
@@ -165,16 +206,17 @@ def cross_validate(
     """Score an estimator by cross-validation over linked rows.
 
     Labeled linked rows are split into folds. All other rows are in every training set. If `y` holds
-    no label, the labeled rows of `unaligned_y` are split instead, and each is predicted from its
-    one view.
+    no label, or is None, the labeled rows of `unaligned_y` are split instead, and each is predicted
+    from its one view.
 
     Parameters
     ----------
     estimator : MultiViewClassifier or other classifier of views
         Estimator to score; it is cloned.
-    Xs : dict, list or tuple of 2-D array-likes
-        At least two views; row i is the same individual in all of them.
-    y : 1-D array-like
+    Xs : dict, list or tuple of 2-D array-likes, or None
+        At least two views; row i is the same individual in all of them; None if nobody is in
+        several views.
+    y : 1-D array-like or None
         Labels of these rows; missing ones are marked as for the estimator.
     unaligned : dict, list or tuple of 2-D array-likes, or None, default=None
         More rows of some or all views.
@@ -218,12 +260,12 @@ def cross_validate(
     >>> bool(scores.test_score.mean() > 0.5)
     True
     """
-    problem = read_problem(estimator, Xs, y, unaligned, unaligned_y, groups, unaligned_groups)
+    rows = read_rows(estimator, Xs, y, unaligned, unaligned_y, groups, unaligned_groups)
     found = model_selection.cross_validate(
         OnRows(estimator),
-        Rows(problem, problem.numbering.rows),
-        problem.target,
-        cv=problem.folds(cv, random_state),
+        rows,
+        rows.target,
+        cv=rows.folds(cv, random_state),
         scoring=scoring_on_rows(estimator, scoring),
         n_jobs=n_jobs,
         return_estimator=return_estimator,
@@ -304,55 +346,18 @@ class GridSearch(Search):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(
-        self,
-        Xs: Views,
-        y: npt.ArrayLike,
-        *,
-        unaligned: Views | None = None,
-        unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
-        groups: npt.ArrayLike | None = None,
-        unaligned_groups: Mapping[str, npt.ArrayLike] | None = None,
-    ) -> GridSearch:
-        """Fit and score all combinations.
-
-        Parameters
-        ----------
-        Xs : dict, list or tuple of 2-D array-likes
-            At least two views; row i is the same individual in all of them.
-        y : 1-D array-like
-            Labels of these rows; missing ones are marked as for the estimator.
-        unaligned : dict, list or tuple of 2-D array-likes, or None, default=None
-            More rows of some or all views.
-        unaligned_y : dict of str to 1-D array-like, or None, default=None
-            Labels of some views' unaligned rows.
-        groups : 1-D array-like or None, default=None
-            The group of every row of `Xs`, as one person seen several times. Rows of one group are
-            never both trained and tested on; an estimator whose `fit` takes groups gets them.
-        unaligned_groups : dict of str to 1-D array-like, or None, default=None
-            Groups of some views' unaligned rows, by the names of `groups`.
-
-        Returns
-        -------
-        GridSearch
-            The search itself.
-        """
-        arguments = (unaligned, unaligned_y, groups, unaligned_groups)
-        problem = read_problem(self.estimator, Xs, y, *arguments)
-        metric = self._metric()
+    def _find_best(self, rows: Rows, metric: str | None, scoring: Any) -> None:
         search = model_selection.GridSearchCV(
             OnRows(self.estimator),
             self.param_grid,
-            cv=problem.folds(self.cv, self.random_state),
-            scoring=scoring_on_rows(self.estimator, self.scoring),
+            cv=rows.folds(self.cv, self.random_state),
+            scoring=scoring,
             refit=False,
             n_jobs=self.n_jobs,
-        ).fit(Rows(problem, problem.numbering.rows), problem.target)
+        ).fit(rows, rows.target)
         self.cv_results_, self.n_splits_ = search.cv_results_, search.n_splits_
         if metric is not None or not search.multimetric_:
             name = metric or "score"
             self.best_index_ = int(self.cv_results_[f"rank_test_{name}"].argmin())
             self.best_params_ = self.cv_results_["params"][self.best_index_]
             self.best_score_ = float(self.cv_results_[f"mean_test_{name}"][self.best_index_])
-        self._refit(problem)
-        return self
