@@ -143,7 +143,7 @@ def default_jobs() -> int:
     return int(cpu_count())  # as many as this process may use
 
 
-def gpu_lock(device: str) -> AbstractContextManager[object]:
+def gpu_lock(device: str) -> AbstractContextManager[None]:
     """Wait until no other process of this user trains on a GPU, and hold it.
 
     Processes that train on one GPU at the same time share it and gain nothing; what comes before

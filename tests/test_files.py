@@ -120,7 +120,7 @@ import sys
 from pathlib import Path
 from hotview import _files
 with getattr(_files, sys.argv[1])(Path(sys.argv[2])) as draft:
-    if isinstance(draft, Path):
+    if draft is not None:
         draft.write_text("half")
     print(draft, flush=True)
     sys.stdin.read()

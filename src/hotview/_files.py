@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -155,7 +155,8 @@ def output_lock(path: Path) -> Iterator[None]:
         yield
 
 
-def file_lock(path: Path) -> AbstractContextManager[object]:
+@contextmanager
+def file_lock(path: Path) -> Iterator[None]:
     """Hold an exclusive lock; wait while another thread or process holds it.
 
     The operating system releases the lock when its holder ends, however it ends.
@@ -173,7 +174,8 @@ def file_lock(path: Path) -> AbstractContextManager[object]:
     >>> with tempfile.TemporaryDirectory() as folder, file_lock(Path(folder) / ".lock"):
     ...     pass
     """
-    return FileLock(path) if path.parent.is_dir() else nullcontext()
+    with FileLock(path) if path.parent.is_dir() else nullcontext():
+        yield
 
 
 def _delete(file: Path) -> None:
