@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from hotview.cli.options import Debug, Force, Json, RandomState, flag, option
-from hotview.cli.runner import UsageError, as_usage, check_new_file, print_json
+from hotview.cli.runner import UsageError, as_usage, check_new_file, print_result
 
 __all__ = ["federated"]
 
@@ -64,17 +64,16 @@ def new(
         settings = Settings(label_holder=label_holder, random_state=random_state)
         with as_usage():
             write_app(app, names, settings)
-    if json:
-        files = sorted(str(path) for path in app.rglob("*") if path.is_file())
-        print_json({"app": str(app), "organizations": names, "files": files})
-        return
-    quoted = shlex.quote(str(app))
-    typer.echo(f"Federation of {', '.join(names)} written to {app}")
-    for name in names:
-        typer.echo(f"  {app / 'organizations' / f'{name}.toml'}: configuration of {name}")
-    typer.echo(f"  {app / 'README.md'}: commands of each side, between machines")
-    first = "" if sample else "fill in the configurations; then "
-    typer.echo(f"Next: {first}hotview federated simulate {quoted}")
+    files = sorted(str(path) for path in app.rglob("*") if path.is_file())
+    home, first = app / "organizations", "" if sample else "fill in the configurations; then "
+    print_result(
+        {"app": str(app), "organizations": names, "files": files},
+        f"Federation of {', '.join(names)} written to {app}",
+        *(f"  {home / f'{name}.toml'}: configuration of {name}" for name in names),
+        f"  {app / 'README.md'}: commands of each side, between machines",
+        f"Next: {first}hotview federated simulate {shlex.quote(str(app))}",
+        as_json=json,
+    )
 
 
 @federated.command(
@@ -174,12 +173,14 @@ def join(
     check_new_file(out, force=force)
     join_partial_models(parts, out)
     model = load_model(out, device="cpu")
-    if json:
-        print_json({"out": str(out), "views": model.view_names_})
-        return
-    typer.echo(f"Model of {', '.join(model.view_names_)} saved to {out}")
-    files = " ".join(f"{name}=FILE" for name in model.view_names_)
-    if hasattr(model, "classes_"):
-        typer.echo(f"Next: hotview predict {shlex.quote(str(out))} {files} -o predictions.csv")
-    else:
-        typer.echo(f"Next: hotview transform {shlex.quote(str(out))} {files} -o features")
+    files = " ".join([shlex.quote(str(out)), *(f"{name}=FILE" for name in model.view_names_)])
+    is_classifier = hasattr(model, "classes_")
+    command = (
+        f"predict {files} -o predictions.csv" if is_classifier else f"transform {files} -o features"
+    )
+    print_result(
+        {"out": str(out), "views": model.view_names_},
+        f"Model of {', '.join(model.view_names_)} saved to {out}",
+        f"Next: hotview {command}",
+        as_json=json,
+    )
