@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 __all__ = ["atomic_write", "check_output_path", "file_lock", "output_lock"]
 
 _OLD = 86400.0  # seconds without a change after which a draft is deleted
@@ -133,6 +131,8 @@ def output_lock(path: Path) -> Iterator[None]:
     ...     [path.name for path in Path(folder).iterdir()]
     ['.a.hotview.lock']
     """
+    from filelock import FileLock, Timeout  # predictions need none
+
     file = path.parent / f".{path.name}.lock"
     with ExitStack() as stack:
         if os.access(path.parent, os.W_OK):
@@ -174,6 +174,8 @@ def file_lock(path: Path) -> Iterator[None]:
     >>> with tempfile.TemporaryDirectory() as folder, file_lock(Path(folder) / ".lock"):
     ...     pass
     """
+    from filelock import FileLock
+
     with FileLock(path) if path.parent.is_dir() else nullcontext():
         yield
 
