@@ -32,7 +32,7 @@ from loopback import exchanges, loopback
 from sample_tables import NAMES as SMALL_NAMES
 from sample_tables import SMALL, write_tables
 
-from hotview.cli.federated_jobs import SAMPLE_NAMES, write_sample_federation
+from hotview.cli.demo import SAMPLE_NAMES, write_sample_federation
 from hotview.federated import InProcessChannel, Server, Settings
 from hotview.federated.app_template import write_app
 from hotview.federated.configuration import open_client

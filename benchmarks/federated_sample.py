@@ -23,12 +23,8 @@ from measuring import RESULTS, write_part
 from rich.progress import track
 
 from hotview import load
-from hotview.cli.federated_jobs import (
-    SAMPLE_NAMES,
-    SimulationJob,
-    run_simulation,
-    write_sample_federation,
-)
+from hotview.cli.demo import SAMPLE_NAMES, write_sample_federation
+from hotview.cli.federated_jobs import SimulationJob, run_simulation
 from hotview.federated import join_partial_models
 
 SEEDS = 5

@@ -25,7 +25,7 @@ ORDER = (
     ("training",),
     ("estimators",),
     ("persistence", "export"),
-    ("evaluation", "federated", "model_selection", "omics", "tracking"),
+    ("evaluation", "federated", "model_selection", "omics"),
     ("report",),
     ("cli",),
     ("__main__",),

@@ -13,6 +13,7 @@ import pytest
 import sklearn
 import typer
 from sklearn.utils.estimator_checks import estimator_checks_generator
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from typer.testing import CliRunner
 
 import hotview
@@ -36,6 +37,8 @@ def python_blocks(page):
 
 #: Its code is that of README.md, which has a test of its own.
 SAME_AS_README = "index.md"
+#: Its code is run by a test of its own, which reads what was logged.
+LOGGING = "guides/logging.md"
 
 
 #: pages whose code takes ten seconds or more
@@ -47,7 +50,7 @@ EXPENSIVE = {"scikit-learn.md", "guides/predictions.md", "guides/models-that-las
     [
         pytest.param(name, marks=[pytest.mark.slow] if name in EXPENSIVE else [])
         for name, page in PAGES.items()
-        if name != SAME_AS_README and python_blocks(page)
+        if name not in (SAME_AS_README, LOGGING) and python_blocks(page)
     ],
 )
 @pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
@@ -60,6 +63,26 @@ def test_python_examples_run(name, tmp_path, monkeypatch):
         if "needs a newer torch" not in str(error):
             raise
         pytest.skip(str(error))
+
+
+def test_trackers_have_every_value_of_the_history(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", tmp_path.as_uri())
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setitem(sys.modules, "git", None)  # MLflow asks it for the commit, in processes
+    page: dict = {"__name__": "__main__"}
+    exec("\n".join(python_blocks(PAGES[LOGGING])), page)
+    mlflow, history = page["mlflow"], page["encoder"].history_
+    (run,) = mlflow.search_runs(output_format="list")
+    events = EventAccumulator("runs/first").Reload()
+    for name in history[0]:
+        tag, expected = f"member_0/{name}", {row["epoch"]: row[name] for row in history}
+        metrics = mlflow.MlflowClient().get_metric_history(run.info.run_id, tag)
+        assert {metric.step: metric.value for metric in metrics} == expected
+        if name != "seconds":  # of another fit
+            found = {event.step: event.value for event in events.Scalars(tag)}
+            assert found == pytest.approx(expected, rel=1e-5)  # they are float32
+    assert run.info.status == "FINISHED"
 
 
 def test_the_first_page_shows_code_that_runs():

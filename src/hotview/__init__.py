@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from hotview import omics as omics
     from hotview import ot as ot
     from hotview import similarity as similarity
-    from hotview import tracking as tracking
     from hotview.datasets import from_frames as from_frames
     from hotview.estimators import MultiViewClassifier, MultiViewEncoder, StackedViews
     from hotview.losses.coupling_specs import DGCCASpec as DGCCASpec
@@ -77,7 +76,6 @@ __all__ = [
     "ot",
     "save",
     "similarity",
-    "tracking",
 ]
 
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from types import ModuleType
-from typing import IO, Any
-
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # this system has no such locks, so nothing is locked
-    fcntl = None
 
 __all__ = ["atomic_write", "check_output_path", "file_lock", "output_lock"]
 
-_OLD = 3600.0  # seconds after which a draft that no process has locked is deleted
+_OLD = 86400.0  # seconds without a change after which a draft is deleted
+#: Of file systems without locks, such as some NFS and Lustre.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 def check_output_path(path: str | Path, suffixes: tuple[str, ...]) -> Path:
@@ -66,8 +61,8 @@ def atomic_write(path: Path, *, private: bool = False) -> Iterator[Path]:
     """Write a file completely or not at all.
 
     The caller writes to a temporary file in the same folder, which replaces `path` when the block
-    ends, or is deleted if the block raises. It is locked until then: what a killed process left is
-    not, and is deleted by a later write to the same path, an hour after its last change.
+    ends, or is deleted if the block raises. What a killed process left is deleted by a later write
+    to the same path, a day after its last change.
 
     Parameters
     ----------
@@ -98,17 +93,15 @@ def atomic_write(path: Path, *, private: bool = False) -> Iterator[Path]:
         mode = path.stat().st_mode & 0o777 if path.exists() else None
         is_open = mode is None and not private  # the system subtracts the umask by itself
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
-        with os.fdopen(os.open(draft, flags, 0o666 if is_open else 0o600), "wb") as file:
-            try:
-                if not _try_lock(file):
-                    file.close()  # Windows cannot rename an open file
-                yield draft
-                if mode is not None:
-                    draft.chmod(mode)
-                draft.replace(path)
-            except BaseException:
-                draft.unlink(missing_ok=True)
-                raise
+        os.close(os.open(draft, flags, 0o666 if is_open else 0o600))
+        try:
+            yield draft
+            if mode is not None:
+                draft.chmod(mode)
+            draft.replace(path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
     except OSError as error:
         if error.errno is None or str(error.filename or draft) != str(draft):
             raise
@@ -121,13 +114,13 @@ def output_lock(path: Path) -> Iterator[None]:
     """Reserve an output file; raise an error if another process or thread has reserved it.
 
     The lock is on a hidden file beside it, which is deleted at the end. The operating system
-    releases the lock of a killed process, once those that were forked off it have ended, too, so
-    that a file that one left behind locks nothing.
+    releases the lock of a killed process, so that a file that one left behind locks nothing.
 
     Parameters
     ----------
     path : Path
-        Path of the output file. Nothing is locked in a folder that cannot be written to.
+        Path of the output file. Nothing is locked in a folder that cannot be written to, or whose
+        file system has no locks.
 
     Examples
     --------
@@ -138,27 +131,28 @@ def output_lock(path: Path) -> Iterator[None]:
     ...     [path.name for path in Path(folder).iterdir()]
     ['.a.hotview.lock']
     """
-    lock = path.parent / f".{path.name}.lock"
-    if fcntl is None or not os.access(path.parent, os.W_OK):
-        yield
-        return
-    while True:
-        with _open_lock(lock) as file:
+    from filelock import FileLock, Timeout  # predictions need none
+
+    file = path.parent / f".{path.name}.lock"
+    with ExitStack() as stack:
+        if os.access(path.parent, os.W_OK):
             try:
-                is_locked = _try_lock(file)
-            except BlockingIOError:
+                stack.enter_context(FileLock(file, blocking=False))
+                stack.callback(_delete, file)  # while it is locked
+            except Timeout:
                 raise BlockingIOError(
                     f"Expected {path} to be written by one process at a time, but another one is "
                     "working on it. Wait until it ends, or choose another name."
                 ) from None
-            if is_locked and os.fstat(file.fileno()).st_nlink == 0:
-                continue  # its last holder has just deleted it
-            try:
-                yield
-            finally:
-                with suppress(OSError):
-                    lock.unlink(missing_ok=True)
-            return
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise OSError(
+                        error.errno,
+                        f"the lock of an output cannot be opened ({os.strerror(error.errno or 0)});"
+                        " if no other process is working, delete it",
+                        str(file),
+                    ) from error
+        yield
 
 
 @contextmanager
@@ -180,46 +174,22 @@ def file_lock(path: Path) -> Iterator[None]:
     >>> with tempfile.TemporaryDirectory() as folder, file_lock(Path(folder) / ".lock"):
     ...     pass
     """
-    if fcntl is None or not path.parent.is_dir():
-        yield
-        return
-    with _open_lock(path) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    from filelock import FileLock
+
+    with FileLock(path) if path.parent.is_dir() else nullcontext():
         yield
 
 
-def _open_lock(path: Path) -> IO[Any]:
-    """Open a lock file, which is created; a link that somebody put in its place is not followed."""
-    try:
-        return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "rb+")
-    except OSError as error:
-        raise OSError(
-            error.errno,
-            f"the lock of an output cannot be opened ({os.strerror(error.errno or 0)}); if no "
-            "other process is working, delete it",
-            str(path),
-        ) from error
-
-
-def _try_lock(file: IO[Any]) -> bool:
-    """Lock an open file; return whether its file system can, raise if another process has it."""
-    if fcntl is None:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:
-        return False
-    return True
+def _delete(file: Path) -> None:
+    """Delete a file, if the system lets us."""
+    with suppress(OSError):
+        file.unlink()
 
 
 def _delete_old_drafts(path: Path) -> None:
-    """Delete old drafts of a file that no living process has locked."""
+    """Delete the drafts of a file that are no longer written to."""
     pattern = f".{glob.escape(path.stem)}-????????.draft{glob.escape(path.suffix)}"
     for draft in path.parent.glob(pattern):
-        with suppress(OSError):  # another process has locked or deleted it
+        with suppress(OSError):  # another process has deleted it
             if time.time() - draft.stat().st_mtime > _OLD:
-                with draft.open("rb+") as file:
-                    _try_lock(file)
                 draft.unlink()

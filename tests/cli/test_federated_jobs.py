@@ -9,18 +9,17 @@ import torch
 from rich.console import Console
 
 import hotview as hv
-from hotview.cli import federated_jobs
+from hotview.cli import demo
+from hotview.cli.demo import SAMPLE_HOLDER, SAMPLE_NAMES, write_sample_federation
 from hotview.cli.federated_jobs import (
-    SAMPLE_HOLDER,
-    SAMPLE_NAMES,
     CountingChannel,
     SimulationJob,
+    describe_outcome,
     open_clients,
+    print_outcome,
     read_app,
     run_simulation,
-    write_sample_federation,
 )
-from hotview.cli.federated_output import describe_outcome, print_outcome
 from hotview.cli.output_files import write_table
 from hotview.datasets import load_handwritten, make_views
 from hotview.federated import FederatedResult, InProcessChannel, Message, Privacy, Server
@@ -232,7 +231,7 @@ def test_all_of_a_sample_is_written_as_its_seed_says_or_nothing(sample, tmp_path
     def stop(columns, path):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(federated_jobs, "write_table", stop)
+    monkeypatch.setattr(demo, "write_table", stop)
     with pytest.raises(KeyboardInterrupt):
         write_sample_federation(tmp_path / "study", 0)
     assert {path.name for path in tmp_path.iterdir()} == {"same", "other"}
@@ -257,7 +256,7 @@ def result(**more):
 
 def outcome(found, settings=None, **more):
     settings = settings or Settings(rounds=2, local_steps=7)
-    facts = describe_outcome(found, settings, SIZES, TOTAL)
+    facts = describe_outcome(found, SIZES, TOTAL)
     facts |= {"settings": settings.to_json(), "seconds": 3.0, "interrupted": False, "resume": "so"}
     return {**facts, "parts": {name: f"{name}/part.hotview" for name in found.finished}, **more}
 

@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from hotview._files import atomic_write
 from hotview.cli.runner import UsageError
-from hotview.datasets.files import PER_FILE, SEVERAL, file_stem
+from hotview.datasets.files import PER_FILE
 from hotview.datasets.readers.errors import did_you_mean
 from hotview.ingest.tables import split_name
 
 __all__ = ["read_config", "write_config"]
 
-_PATHS = ("out", "checkpoint")
-_LISTS = ("drop", "categorical", "variable", "match_ids")
-_TEXTS = (
-    *("label_column", "id_column", "group_column", "batch_column", "unlabeled_marker"),
-    *("coupling", "view_regularizer", "device"),
-)
+_PATHS = ("out", "checkpoint", "labels")
 _FORMATS = (*(name for name in PER_FILE if name != "header"), "impute")
-#: Type of the value of every other option.
-_KINDS: dict[str, type] = {
-    **dict.fromkeys(("max_epochs", "n_estimators", "random_state"), int),
-    **dict.fromkeys(("header", "linked_only"), bool),
-    "hold_out": float,
-}
-_ROOT = (*_PATHS, *_LISTS, *_TEXTS, *_FORMATS, *_KINDS)
-_TABLES = ("files", "views", "ids", "labels", "parameters")
+_NOT_HERE = ("context", "settings", "config", "write_config")
+_ABOUT_A_RUN = ("dry_run", "resume", "force", "json", "debug")
 _WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 _HEADING = "# hotview fit --config {name}\n# Paths are relative to this file.\n"
+
+
+@cache
+def _option_kinds() -> dict[str, type]:
+    """Types of the options of `fit` that a configuration may hold, and of ``parameters``."""
+    from hotview.cli.fit import fit
+
+    kinds: dict[str, type] = {}
+    for name, option in inspect.signature(fit, eval_str=True).parameters.items():
+        if name not in (*_NOT_HERE, *_ABOUT_A_RUN):
+            kind = get_args(option.annotation)[0]  # of an Annotated
+            kind = get_args(kind)[0] if type(None) in get_args(kind) else kind
+            kinds[name] = get_origin(kind) or kind
+    return {**kinds, "ids": dict, "parameters": dict}
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -43,10 +48,9 @@ def read_config(path: Path) -> dict[str, Any]:
     Parameters
     ----------
     path : Path
-        A TOML file. Its keys are options of `fit` with underscores. A table ``[views.NAME]`` holds
-        the file of a view, its ids and its format, ``[labels]`` the file of labels and its format,
-        ``[parameters]`` parameters of the estimator; ``files`` lists files without names, and
-        ``[ids]`` holds the tables with the ids of their views. Paths are relative to the file.
+        A TOML file. Its keys are options of `fit` with underscores. Options about formats, `impute`
+        and `ids` may be tables by view, and the table ``[parameters]`` holds parameters of the
+        estimator. Paths are relative to the file.
 
     Returns
     -------
@@ -59,60 +63,36 @@ def read_config(path: Path) -> dict[str, Any]:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"Expected {path} to be TOML, but it is not: {error}.") from error
-    _check_keys(path, "", values, (*_ROOT, *_TABLES))
-    options: dict[str, Any] = {}
-    for name, value in values.items():
-        if name in _PATHS:
-            options[name] = str(path.parent / _expect(path, name, value, str))
-        elif name in _FORMATS:
-            options[name] = _typed(path, name, value)
-        elif name in (*_LISTS, *_TEXTS):
-            options[name] = _texts(path, name, value, several=name in _LISTS)
-        elif name in _KINDS:
-            options[name] = _expect(path, name, value, _KINDS[name])
-    files = _expect(path, "files", values.get("files", []), list)
-    specs = [_in_folder(path, _expect(path, "files", spec, str)) for spec in files]
-    for name, view in _expect(path, "views", values.get("views", {}), dict).items():
-        specs.append(f"{name}={_read_table(path, f'views.{name}', view, options, name)}")
-        if "=" in name:
-            raise UsageError(f"Expected the view {name!r} of {path} to have a name without '='.")
-    if specs:
-        options["views"] = specs
-    ids = dict(_expect(path, "ids", values.get("ids", {}), dict))
-    ids |= {name: view["ids"] for name, view in values.get("views", {}).items() if "ids" in view}
-    if ids:
-        texts = {name: _expect(path, "ids", file, str) for name, file in ids.items()}
-        options["ids"] = [f"{name}={path.parent / file}" for name, file in texts.items()]
-    if "labels" in values:
-        options["labels"] = _read_table(path, "labels", values["labels"], options)
-    parameters = _expect(path, "parameters", values.get("parameters", {}), dict)
-    if parameters:
-        options["settings"] = [f"{name}={_literal(value)}" for name, value in parameters.items()]
+    kinds = _option_kinds()
+    for name in values:
+        if name not in kinds:
+            hint = did_you_mean(name, tuple(kinds))
+            raise UsageError(f"{path} has an unknown key {name!r}.{hint}")
+    options = {name: _as_typed(path, name, value, kinds[name]) for name, value in values.items()}
+    if "parameters" in options:
+        options["settings"] = options.pop("parameters")
     return options
 
 
-def _read_table(
-    path: Path, table: str, values: Any, options: dict[str, Any], name: str | None = None
-) -> str:
-    """Return the file of a table of the configuration, and add its format to the options."""
-    keys = ("file", *_FORMATS[:-1]) if name is None else ("file", "ids", *_FORMATS)
-    _check_keys(path, table, _expect(path, table, values, dict), keys)
-    if "file" not in values:
-        raise UsageError(f"Expected a file in [{table}] of {path}, but there is none.")
-    file = str(path.parent / _expect(path, "file", values["file"], str))
-    for option in _FORMATS:
-        if option in values:
-            own = _typed(path, option, {name or file_stem(file): values[option]})
-            options.setdefault(option, []).extend(own)
-    return file
-
-
-def _check_keys(path: Path, table: str, values: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    for name in values:
-        if name not in known:
-            place = f" in [{table}]" if table else ""
-            hint = did_you_mean(name, known)
-            raise UsageError(f"{path} has an unknown key {name!r}{place}.{hint}")
+def _as_typed(path: Path, name: str, value: Any, kind: type) -> Any:
+    """Return the value of an option as it would be typed."""
+    if name == "parameters":
+        parameters = _expect(path, name, value, dict).items()
+        return [f"{parameter}={_literal(own)}" for parameter, own in parameters]
+    if name == "ids":
+        files = _expect(path, name, value, dict).items()
+        return [f"{view}={path.parent / _text(path, name, file)}" for view, file in files]
+    if name == "views":
+        files = _expect(path, name, value, list)
+        return [_in_folder(path, _expect(path, name, file, str)) for file in files]
+    if name in _PATHS:
+        return str(path.parent / _expect(path, name, value, str))
+    if name in _FORMATS:
+        return list(_by_view(path, name, value))
+    if kind is list:
+        values = value if isinstance(value, list) else [value]
+        return [_text(path, name, own) for own in values]
+    return _text(path, name, value) if kind is str else _expect(path, name, value, kind)
 
 
 def _expect(path: Path, name: str, value: Any, kind: type) -> Any:
@@ -123,11 +103,8 @@ def _expect(path: Path, name: str, value: Any, kind: type) -> Any:
     return value
 
 
-def _texts(path: Path, name: str, value: Any, *, several: bool) -> Any:
-    """Return text, or a list of texts; a number is taken as it is written."""
-    if several:
-        values = value if isinstance(value, list) else [value]
-        return [_texts(path, name, text, several=False) for text in values]
+def _text(path: Path, name: str, value: Any) -> str:
+    """Return text; a number is taken as it is written."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return str(value) if is_number else _expect(path, name, value, str)
 
@@ -140,15 +117,11 @@ def _in_folder(path: Path, spec: str) -> str:
     return f"{name}={path.parent / file}"
 
 
-def _typed(path: Path, name: str, value: Any) -> list[str]:
-    """Return the value of an option about formats, by file or for all, as typed: ``["labs=;"]``."""
-    by_file = value if isinstance(value, Mapping) else {"": value}
-    pairs = [
-        (file, text)
-        for file, own in by_file.items()
-        for text in _texts(path, name, own if name == "missing" else [own], several=True)
-    ]
-    return [f"{file}={text}" if file else text for file, text in pairs]
+def _by_view(path: Path, name: str, value: Any) -> Iterator[str]:
+    """Values of an option about formats, by file or for all, as typed: ``labs=;``."""
+    for file, own in (value if isinstance(value, dict) else {"": value}).items():
+        for text in own if name == "missing" and isinstance(own, list) else [own]:
+            yield f"{file}={_text(path, name, text)}" if file else _text(path, name, text)
 
 
 def _literal(value: Any) -> str:
@@ -168,67 +141,35 @@ def write_config(path: Path, options: Mapping[str, Any]) -> None:
     options : dict of str to object
         Options of `fit` that were given, as they were typed.
     """
+    values = _make_values(path.absolute().parent, options)
+    tables = {name: value for name, value in values.items() if isinstance(value, Mapping)}
     lines = [_HEADING.format(name=path.name)]
-    tables = _make_tables(path, options)
-    for name, value in tables.pop("", {}).items():
-        lines.append(f"{name} = {_toml(value)}\n")
-    for table, values in tables.items():
+    lines += [f"{name} = {_toml(values[name])}\n" for name in values if name not in tables]
+    for table, own in tables.items():
         lines.append(f"\n[{table}]\n")
-        lines += [f"{_key(name)} = {_toml(value)}\n" for name, value in values.items()]
+        lines += [f"{_key(name)} = {_toml(value)}\n" for name, value in own.items()]
     with atomic_write(path) as draft:
         Path(draft).write_text("".join(lines), encoding="utf-8")
 
 
-def _make_tables(path: Path, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the tables of a configuration by their heading, those of the root under ""."""
+def _make_values(folder: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a configuration by key, with files relative to a folder."""
     from hotview.cli.fit import parse_settings
     from hotview.cli.options import files_by_view, parse_formats
 
-    folder = path.absolute().parent
-    options = {n: list(v) if isinstance(v, tuple) else v for n, v in options.items()}  # click's
+    def relative(file: str) -> str:
+        return Path(os.path.relpath(file, folder)).as_posix()
+
     formats = parse_formats({n: options[n] for n in (*PER_FILE, "impute") if n in options})
-    root = {n: options[n] for n in _ROOT if n in options and n not in formats}
-    root = {n: v for n, v in root.items() if v not in (None, [], ()) and v is not False}
-    root |= {n: _relative(str(root[n]), folder) for n in _PATHS if n in root}
-    tables: dict[str, dict[str, Any]] = {"": root}
-    ids = files_by_view(options.get("ids"))
+    values = {n: options[n] for n in _option_kinds() if n in options and n not in formats}
+    values = {n: v for n, v in values.items() if v not in (None, [], ()) and v is not False}
+    values |= {name: relative(str(values[name])) for name in _PATHS if name in values}
     views = [split_name(spec) for spec in options["views"]]
-    by_file: dict[str, dict[str, Any]] = {}
-    # The views of a file of several have names of their own.
-    if any(n is None and (f.lower().endswith(SEVERAL) or "=" in f) for n, f in views):
-        root["files"] = [
-            _relative(f, folder) if n is None else f"{n}={_relative(f, folder)}" for n, f in views
-        ]
-        if ids:
-            tables["ids"] = {name: _relative(file, folder) for name, file in ids.items()}
-    else:
-        for given, file in views:
-            name = given or file_stem(file)
-            own = {"file": _relative(file, folder)}
-            own |= {"ids": _relative(ids[name], folder)} if name in ids else {}
-            tables[f"views.{_key(name)}"] = by_file[name] = own
-    if options.get("labels") is not None:
-        own = {"file": _relative(options["labels"], folder)}
-        tables["labels"] = by_file[file_stem(options["labels"])] = own
-    for option, value in formats.items():
-        _place_format(option, value, root, by_file)
-    if options.get("settings"):
-        settings = parse_settings(options["settings"])
-        tables["parameters"] = {name: _as_toml(value) for name, value in settings.items()}
-    return tables
-
-
-def _place_format(
-    option: str, value: Any, root: dict[str, Any], by_file: Mapping[str, dict[str, Any]]
-) -> None:
-    """Put an option into the tables of the files that it names, if they have one."""
-    values = value if isinstance(value, Mapping) else {"": value}
-    for name, own in values.items():
-        if name in by_file:
-            by_file[name][option] = own
-    rest = {name: own for name, own in values.items() if name not in by_file}
-    if rest:
-        root[option] = rest[""] if set(rest) == {""} else rest
+    values["views"] = [f"{name}={relative(f)}" if name else relative(f) for name, f in views]
+    values["ids"] = {n: relative(file) for n, file in files_by_view(options.get("ids")).items()}
+    settings = parse_settings(options.get("settings") or ())
+    values["parameters"] = {name: _as_toml(value) for name, value in settings.items()}
+    return {name: value for name, value in {**values, **formats}.items() if value != {}}
 
 
 def _as_toml(value: Any) -> Any:
@@ -242,20 +183,14 @@ def _as_toml(value: Any) -> Any:
     return value if all(isinstance(part, int | float) for part in parts) else repr(value)
 
 
-def _relative(file: str, folder: Path) -> str:
-    return Path(os.path.relpath(file, folder)).as_posix()
-
-
 def _key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
 
 
 def _toml(value: Any) -> str:
-    """Return a value as TOML; None, which it does not have, is text that `--set` reads as None."""
+    """Return a value as TOML."""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_key(str(n))} = {_toml(v)}' for n, v in value.items())}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, int | float):

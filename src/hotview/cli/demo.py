@@ -1,7 +1,8 @@
-"""``hotview demo``: six views of digits, few rows linked and labeled, most of them not."""
+"""``hotview demo`` and sample tables: views of digits, few rows linked and labeled, most not."""
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 from rich.console import Console
 from sklearn.utils import Bunch
 
+from hotview._files import atomic_write
 from hotview._types import Array, IntArray
 from hotview.cli.inspect import similarity_table
 from hotview.cli.output_files import make_folder, write_table
@@ -28,15 +30,31 @@ from hotview.report.figures import check_picture_path, new_figure, plot_matrix, 
 from hotview.report.tables import matrix_table
 
 __all__ = [
+    "SAMPLE_HOLDER",
+    "SAMPLE_NAMES",
     "Comparison",
     "compare",
     "load_digits",
     "run_demo",
+    "write_sample_federation",
     "write_sample_files",
 ]
 
 _KEPT = 0.7  # fraction of the unlinked rows that each view has
 _PRESENT = 0.9  # fraction of the new individuals that each view has
+
+#: organizations of the sample, which are views of the digits, and the one that has the labels
+SAMPLE_NAMES, SAMPLE_HOLDER = ("fou", "kar", "mor"), "fou"
+_N_NEW, _N_LINKED = 400, 200
+_SAMPLE_CONFIG = """\
+# Configuration of {name}. This file, and all files that it names, stay with {name}.
+# Paths are relative to this file.
+name = "{name}"
+file = "{name}/{name}.csv"
+folder = "{name}"  # its state and, in the end, its partial model: part.hotview
+id_column = "id"
+linked = "{name}/linked.txt"  # ids that all have in common, in the same order everywhere
+"""
 
 
 @dataclass(frozen=True)
@@ -159,9 +177,9 @@ def write_sample_files(folder: Path, random_state: int, *, force: bool = False) 
         X = np.vstack([data.linked[name], data.unaligned[name][kept]])
         ids = np.concatenate([linked_ids, _ids(name, len(kept))])
         order = rng.permutation(len(X))
-        _write_view(name, ids[order], X[order], path)
+        write_table(_columns(name, ids[order], X[order]), path)
         rows = _sample(len(new_ids), _PRESENT, rng)
-        _write_view(name, new_ids[rows], data.test[name][rows], new_path)
+        write_table(_columns(name, new_ids[rows], data.test[name][rows]), new_path)
     write_table({"id": linked_ids, "digit": data.target}, labels)
     write_table({"id": new_ids, "digit": data.test_target}, new_labels)
     return [*views, labels, *new, new_labels]
@@ -175,5 +193,70 @@ def _sample(n: int, fraction: float, rng: np.random.Generator) -> IntArray:
     return np.sort(rng.permutation(n)[: round(fraction * n)])
 
 
-def _write_view(name: str, ids: Array, X: Array, path: Path) -> None:
-    write_table({"id": ids, **{f"{name}_{j}": X[:, j] for j in range(X.shape[1])}}, path)
+def _columns(name: str, ids: Array, X: Array) -> dict[str, Array]:
+    """Return the columns of a view's table."""
+    return {"id": ids, **{f"{name}_{j}": X[:, j] for j in range(X.shape[1])}}
+
+
+def write_sample_federation(folder: Path, random_state: int) -> list[Path]:
+    """Write an app whose organizations have tables of digits, completely or not at all.
+
+    200 individuals are linked: all three organizations have a row of them. 1,400 others are in one
+    table each. One organization has labels. 400 more individuals are for evaluation.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder to write; it must be empty or absent.
+    random_state : int
+        Seed of the sample and of the training.
+
+    Returns
+    -------
+    list of Path
+        Files of the organizations, and the labels for evaluation.
+    """
+    from hotview.federated import Settings
+    from hotview.federated.app_template import write_app
+
+    settings = Settings(label_holder=SAMPLE_HOLDER, random_state=random_state)
+    app = write_app(folder, SAMPLE_NAMES, settings)
+    try:
+        return _write_sample_tables(app, random_state)
+    except BaseException:  # including Ctrl-C; the folder held nothing else
+        shutil.rmtree(app, ignore_errors=True)
+        raise
+
+
+def _write_sample_tables(folder: Path, random_state: int) -> list[Path]:
+    digits = load_handwritten()
+    random = np.random.default_rng(random_state)
+    order = random.permutation(len(digits.target))
+    new, linked, others = np.split(order, [_N_NEW, _N_NEW + _N_LINKED])
+    # The digits are sorted: ids in order would reveal the labels.
+    ids = np.array([f"person-{i:04d}" for i in 1 + random.permutation(len(order))])
+
+    written = []
+    for name, own in zip(SAMPLE_NAMES, np.array_split(others, len(SAMPLE_NAMES)), strict=True):
+        home = folder / "organizations" / name
+        home.mkdir()
+        rows = random.permutation(np.concatenate([linked, own]))
+        table = _columns(name, ids[rows], digits.views[name][rows])
+        config = _SAMPLE_CONFIG.format(name=name)
+        if name == SAMPLE_HOLDER:
+            table["digit"] = digits.target[rows]
+            config += 'label_column = "digit"\n'
+        texts = {
+            home.parent / f"{name}.toml": config,
+            home / "linked.txt": "".join(f"{key}\n" for key in ids[linked]),
+        }
+        for path, text in texts.items():
+            with atomic_write(path) as draft:
+                draft.write_text(text, encoding="utf-8")
+        written += [
+            *texts,
+            write_table(table, home / f"{name}.csv"),
+            write_table(_columns(name, ids[new], digits.views[name][new]), home / "new.csv"),
+        ]
+    truth = {"id": ids[new], "digit": digits.target[new]}
+    return [*written, write_table(truth, folder / "new-labels.csv")]

@@ -65,16 +65,13 @@ def evaluate(
     from hotview.training import progress
 
     columns = {"id_column": id_column, "label_column": label_column}
+    id_files = options.files_by_view(ids)
+    tables = (*id_files.values(), labels)
     opened = open_model(
-        model,
-        device=device,
-        **columns,
-        match_ids=match_ids,
-        text=text,
-        tables=[*options.files_by_view(ids).values(), *filter(None, [labels])],
+        model, device=device, **columns, match_ids=match_ids, text=text, tables=tables
     )
     opened.check_classifies()
-    rows = read_evaluation_rows(opened, views, labels, options.files_by_view(ids))
+    rows = read_evaluation_rows(opened, views, labels, id_files)
     labeled = labeled_rows(rows)
     predictions = _predict(opened, labeled)
     P = predictions.probabilities(labeled.views)

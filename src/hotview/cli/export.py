@@ -9,7 +9,7 @@ import typer
 
 from hotview.cli import options
 from hotview.cli.options import option
-from hotview.cli.runner import check_new_file, print_json
+from hotview.cli.runner import check_new_file, print_result
 
 __all__ = ["export"]
 
@@ -33,7 +33,5 @@ def export(
     opened = open_model(model, device="cpu")
     to_onnx(opened.estimator, onnx, part=part, view=view)
     size = onnx.stat().st_size
-    if json:
-        print_json({"out": str(onnx), "part": part, "bytes": size})
-    else:
-        typer.echo(f"{part} written to {onnx} ({size / 1e6:.1f} MB)")
+    line = f"{part} written to {onnx} ({size / 1e6:.1f} MB)"
+    print_result({"out": str(onnx), "part": part, "bytes": size}, line, as_json=json)

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from hotview.cli.options import Debug, Force, Json
-from hotview.cli.runner import UsageError, as_usage, check_new_file, print_json
+from hotview.cli.options import Debug, Force, Json, RandomState, flag, option
+from hotview.cli.runner import UsageError, as_usage, check_new_file, print_result
 
 __all__ = ["federated"]
 
@@ -21,8 +21,8 @@ App = Annotated[
 ]
 
 
-def _flag(text: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, help=text, show_default=False, rich_help_panel=_SETTINGS, **more)
+def _setting(text: str, *names: str, **more: Any) -> Any:
+    return option(text, *names, rich_help_panel=_SETTINGS, **more)
 
 
 @federated.command(
@@ -33,27 +33,16 @@ def new(
     app: App,
     organization: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Name of an organization and of its view; repeat the option for each.",
-            show_default=False,
-        ),
+        option("Name of an organization and of its view; repeat it for each.", metavar="NAME"),
     ] = None,
     label_holder: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Organization with labels. Default: none, views are encoded.",
-            show_default=False,
-        ),
+        option("Organization with labels. Default: none, views are encoded.", metavar="NAME"),
     ] = None,
     sample: Annotated[
-        bool,
-        typer.Option("--sample", help="Write three organizations with tables of digits."),
+        bool, flag("--sample", "Write three organizations with tables of digits.")
     ] = False,
-    random_state: Annotated[
-        int, typer.Option(min=0, max=2**63 - 1, help="Seed of the training and of the sample.")
-    ] = 0,
+    random_state: RandomState = 0,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -63,7 +52,7 @@ def new(
     if not sample and not organization:
         raise UsageError("Name the organizations, as in --organization clinical, or use --sample.")
     if sample:
-        from hotview.cli.federated_jobs import SAMPLE_NAMES, write_sample_federation
+        from hotview.cli.demo import SAMPLE_NAMES, write_sample_federation
 
         names = list(SAMPLE_NAMES)
         write_sample_federation(app, random_state)
@@ -75,17 +64,16 @@ def new(
         settings = Settings(label_holder=label_holder, random_state=random_state)
         with as_usage():
             write_app(app, names, settings)
-    if json:
-        files = sorted(str(path) for path in app.rglob("*") if path.is_file())
-        print_json({"app": str(app), "organizations": names, "files": files})
-        return
-    quoted = shlex.quote(str(app))
-    typer.echo(f"Federation of {', '.join(names)} written to {app}")
-    for name in names:
-        typer.echo(f"  {app / 'organizations' / f'{name}.toml'}: configuration of {name}")
-    typer.echo(f"  {app / 'README.md'}: commands of each side, between machines")
-    first = "" if sample else "fill in the configurations; then "
-    typer.echo(f"Next: {first}hotview federated simulate {quoted}")
+    files = sorted(str(path) for path in app.rglob("*") if path.is_file())
+    home, first = app / "organizations", "" if sample else "fill in the configurations; then "
+    print_result(
+        {"app": str(app), "organizations": names, "files": files},
+        f"Federation of {', '.join(names)} written to {app}",
+        *(f"  {home / f'{name}.toml'}: configuration of {name}" for name in names),
+        f"  {app / 'README.md'}: commands of each side, between machines",
+        f"Next: {first}hotview federated simulate {shlex.quote(str(app))}",
+        as_json=json,
+    )
 
 
 @federated.command(
@@ -94,49 +82,45 @@ def new(
 )
 def simulate(
     app: App,
-    rounds: Annotated[int | None, _flag("Number of rounds.")] = None,
-    local_steps: Annotated[int | None, _flag("Steps of every client between two rounds.")] = None,
-    quantiles: Annotated[int | None, _flag("Quantiles sent per direction.")] = None,
-    coupling: Annotated[str | None, _flag("hot-reference, hot-pairwise or none.")] = None,
-    view_regularizer: Annotated[str | None, _flag("none or autoencoder.")] = None,
-    label_holder: Annotated[str | None, _flag("Organization with labels.", metavar="NAME")] = None,
+    rounds: Annotated[int | None, _setting("Number of rounds.")] = None,
+    local_steps: Annotated[
+        int | None, _setting("Steps of every client between two rounds.")
+    ] = None,
+    quantiles: Annotated[int | None, _setting("Quantiles sent per direction.")] = None,
+    coupling: Annotated[str | None, _setting("hot-reference, hot-pairwise or none.")] = None,
+    view_regularizer: Annotated[str | None, _setting("none or autoencoder.")] = None,
+    label_holder: Annotated[
+        str | None, _setting("Organization with labels.", metavar="NAME")
+    ] = None,
     share_labels: Annotated[
-        bool | None, _flag("Send the labels of linked rows to all clients.", "--share-labels")
+        bool | None, _setting("Send the labels of linked rows to all clients.", "--share-labels")
     ] = None,
     share_features: Annotated[
-        bool | None, _flag("Send features of linked rows to the label holder.", "--share-features")
+        bool | None,
+        _setting("Send features of linked rows to the label holder.", "--share-features"),
     ] = None,
     fusion_fraction: Annotated[
-        float | None, _flag("Fraction of linked rows for fusion weights.")
+        float | None, _setting("Fraction of linked rows for fusion weights.")
     ] = None,
-    n_references: Annotated[int | None, _flag("K: number of reference clouds.")] = None,
-    n_projections: Annotated[int | None, _flag("M: directions of a step.")] = None,
-    batch_size: Annotated[int | None, _flag("Rows of a step.")] = None,
-    learning_rate: Annotated[float | None, _flag("Learning rate of Adam.")] = None,
-    coupling_weight: Annotated[float | None, _flag("γ: weight of the coupling.")] = None,
+    n_references: Annotated[int | None, _setting("K: number of reference clouds.")] = None,
+    n_projections: Annotated[int | None, _setting("M: directions of a step.")] = None,
+    batch_size: Annotated[int | None, _setting("Rows of a step.")] = None,
+    learning_rate: Annotated[float | None, _setting("Learning rate of Adam.")] = None,
+    coupling_weight: Annotated[float | None, _setting("γ: weight of the coupling.")] = None,
     min_clients: Annotated[
-        int | None, _flag("Minimum number of responses that make a round valid.")
+        int | None, _setting("Minimum number of responses that make a round valid.")
     ] = None,
     random_state: Annotated[
-        int | None, _flag("Seed of the training.", min=0, max=2**63 - 1)
+        int | None, _setting("Seed of the training.", min=0, max=2**63 - 1)
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(
-            help="ε: noise of every client, such that all rounds together are (ε, δ)-private.",
-            show_default=False,
-        ),
+        option("ε: noise of every client, such that all rounds together are (ε, δ)-private."),
     ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="δ. Default: 1e-5.", show_default=False)
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Describe the tables, and stop.")
-    ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume after the last complete round.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier training.")] = False,
+    delta: Annotated[float | None, option("δ. Default: 1e-5.")] = None,
+    dry_run: Annotated[bool, flag("--dry-run", "Describe the tables, and stop.")] = False,
+    resume: Annotated[bool, flag("--resume", "Resume after the last complete round.")] = False,
+    force: Annotated[bool, flag("--force", "Replace an earlier training.")] = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -176,10 +160,7 @@ def join(
             show_default=False,
         ),
     ],
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", help="File of the joint model (.hotview).", show_default=False),
-    ],
+    out: Annotated[Path, option("File of the joint model (.hotview).", "--out", "-o")],
     force: Force = False,
     json: Json = False,
     debug: Debug = False,
@@ -192,12 +173,14 @@ def join(
     check_new_file(out, force=force)
     join_partial_models(parts, out)
     model = load_model(out, device="cpu")
-    if json:
-        print_json({"out": str(out), "views": model.view_names_})
-        return
-    typer.echo(f"Model of {', '.join(model.view_names_)} saved to {out}")
-    files = " ".join(f"{name}=FILE" for name in model.view_names_)
-    if hasattr(model, "classes_"):
-        typer.echo(f"Next: hotview predict {shlex.quote(str(out))} {files} -o predictions.csv")
-    else:
-        typer.echo(f"Next: hotview transform {shlex.quote(str(out))} {files} -o features")
+    files = " ".join([shlex.quote(str(out)), *(f"{name}=FILE" for name in model.view_names_)])
+    is_classifier = hasattr(model, "classes_")
+    command = (
+        f"predict {files} -o predictions.csv" if is_classifier else f"transform {files} -o features"
+    )
+    print_result(
+        {"out": str(out), "views": model.view_names_},
+        f"Model of {', '.join(model.view_names_)} saved to {out}",
+        f"Next: hotview {command}",
+        as_json=json,
+    )

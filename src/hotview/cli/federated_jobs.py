@@ -1,10 +1,9 @@
-"""The work of ``hotview federated``: a simulation in one process, and a sample federation."""
+"""The work of ``hotview federated simulate``: a training in one process, and what it prints."""
 
 from __future__ import annotations
 
 import logging
 import shlex
-import shutil
 import sys
 import time
 import tomllib
@@ -15,46 +14,36 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
-from hotview._files import atomic_write
-from hotview._types import Array
-from hotview.cli.federated_output import (
-    describe_clients,
-    describe_outcome,
-    print_clients,
-    print_outcome,
+from hotview.cli.runner import INTERRUPTED, as_usage, make_console, print_json, print_table
+from hotview.federated import (
+    Client,
+    Failure,
+    FederatedResult,
+    InProcessChannel,
+    Message,
+    Privacy,
+    Server,
+    Settings,
 )
-from hotview.cli.output_files import write_table
-from hotview.cli.runner import INTERRUPTED, as_usage, make_console, print_json
-from hotview.datasets import load_handwritten
-from hotview.federated import Client, Failure, InProcessChannel, Message, Privacy, Server, Settings
-from hotview.federated.app_template import write_app
 from hotview.federated.configuration import RunConfig, open_client, read_run_config
 from hotview.federated.server_state import write_outcome
+from hotview.report.tables import matrix_table
 
 __all__ = [
-    "SAMPLE_HOLDER",
-    "SAMPLE_NAMES",
     "CountingChannel",
     "SimulationJob",
+    "describe_clients",
+    "describe_outcome",
     "open_clients",
+    "print_clients",
+    "print_outcome",
     "read_app",
     "run_simulation",
-    "write_sample_federation",
 ]
 
-#: organizations of the sample, which are views of the digits, and the one that has the labels
-SAMPLE_NAMES, SAMPLE_HOLDER = ("fou", "kar", "mor"), "fou"
-_N_NEW, _N_LINKED = 400, 200
-_SAMPLE_CONFIG = """\
-# Configuration of {name}. This file, and all files that it names, stay with {name}.
-# Paths are relative to this file.
-name = "{name}"
-file = "{name}/{name}.csv"
-folder = "{name}"  # its state and, in the end, its partial model: part.hotview
-id_column = "id"
-linked = "{name}/linked.txt"  # ids that all have in common, in the same order everywhere
-"""
+_PLAIN: dict[str, Any] = {"highlight": False, "markup": False}
 
 
 @dataclass(frozen=True)
@@ -171,7 +160,7 @@ def run_simulation(job: SimulationJob) -> int:
         raise ValueError(str(error)) from error
     write_outcome(outcome, result)
     stopped = len(result.rows) < config.settings.rounds
-    facts |= describe_outcome(result, config.settings, channel.largest, channel.total) | {
+    facts |= describe_outcome(result, channel.largest, channel.total) | {
         "seconds": time.perf_counter() - start,
         "interrupted": stopped,
         "resume": job.resume_command,
@@ -304,65 +293,146 @@ def _log_to_stderr() -> Iterator[None]:
         logger.propagate = before
 
 
-def write_sample_federation(folder: Path, random_state: int) -> list[Path]:
-    """Write an app whose organizations have tables of digits, completely or not at all.
-
-    200 individuals are linked: all three organizations have a row of them. 1,400 others are in one
-    table each. One organization has labels. 400 more individuals are for evaluation.
+def describe_clients(clients: Mapping[str, Client], settings: Settings) -> dict[str, Any]:
+    """Return a description of the clients' tables.
 
     Parameters
     ----------
-    folder : Path
-        The folder to write; it must be empty or absent.
-    random_state : int
-        Seed of the sample and of the training.
+    clients : dict of str to Client
+        Clients by name.
+    settings : Settings
+        Settings of the training.
 
     Returns
     -------
-    list of Path
-        Files of the organizations, and the labels for evaluation.
+    dict
+        Values that JSON can represent.
     """
-    settings = Settings(label_holder=SAMPLE_HOLDER, random_state=random_state)
-    app = write_app(folder, SAMPLE_NAMES, settings)
-    try:
-        return _write_sample_tables(app, random_state)
-    except BaseException:  # including Ctrl-C; the folder held nothing else
-        shutil.rmtree(app, ignore_errors=True)
-        raise
+    return {
+        "organizations": [
+            {
+                "name": name,
+                "rows": client.data.table.n_rows,
+                "columns": client.data.table.n_columns,
+                "linked": len(client.data.linked),
+                "labeled": sum(label is not None for label in client.data.labels.tolist()),
+                "epsilon": None if client.privacy is None else client.privacy.epsilon,
+            }
+            for name, client in clients.items()
+        ],
+        "settings": settings.to_json(),
+    }
 
 
-def _write_sample_tables(folder: Path, random_state: int) -> list[Path]:
-    digits = load_handwritten()
-    random = np.random.default_rng(random_state)
-    order = random.permutation(len(digits.target))
-    new, linked, others = np.split(order, [_N_NEW, _N_NEW + _N_LINKED])
-    # The digits are sorted: ids in order would reveal the labels.
-    ids = np.array([f"person-{i:04d}" for i in 1 + random.permutation(len(order))])
+def describe_outcome(
+    result: FederatedResult,
+    largest: Mapping[str, Mapping[str, int]],
+    total: Mapping[str, int],
+) -> dict[str, Any]:
+    """Return a description of a result.
 
-    def columns(name: str, rows: Array) -> dict[str, Array]:
-        X = digits.views[name][rows]
-        return {"id": ids[rows], **{f"{name}_{j}": X[:, j] for j in range(X.shape[1])}}
+    Parameters
+    ----------
+    result : FederatedResult
+        The result.
+    largest : dict of str to dict of str to int
+        Bytes of the largest message to and from every client.
+    total : dict of str to int
+        Bytes of all messages of every client.
 
-    written = []
-    for name, own in zip(SAMPLE_NAMES, np.array_split(others, len(SAMPLE_NAMES)), strict=True):
-        home = folder / "organizations" / name
-        home.mkdir()
-        rows = random.permutation(np.concatenate([linked, own]))
-        table, config = columns(name, rows), _SAMPLE_CONFIG.format(name=name)
-        if name == SAMPLE_HOLDER:
-            table["digit"] = digits.target[rows]
-            config += 'label_column = "digit"\n'
-        texts = {
-            home.parent / f"{name}.toml": config,
-            home / "linked.txt": "".join(f"{key}\n" for key in ids[linked]),
-        }
-        for path, text in texts.items():
-            with atomic_write(path) as draft:
-                draft.write_text(text, encoding="utf-8")
-        written += [
-            *texts,
-            write_table(table, home / f"{name}.csv"),
-            write_table(columns(name, new), home / "new.csv"),
-        ]
-    truth = {"id": ids[new], "digit": digits.target[new]}
-    return [*written, write_table(truth, folder / "new-labels.csv")]
+    Returns
+    -------
+    dict
+        Values that JSON can represent.
+    """
+    return {
+        "rounds": len(result.rows),
+        "history": result.rows,
+        "plan": result.plan,
+        "bytes": {name: {**largest[name], "total": total[name]} for name in result.names},
+        "dropped": result.dropped,
+        "privacy": result.privacy,
+        "finished": result.finished,
+    }
+
+
+def print_clients(facts: Mapping[str, Any], console: Console) -> None:
+    """Print the description of the clients' tables.
+
+    Parameters
+    ----------
+    facts : dict
+        The output of `describe_clients`.
+    console : Console
+        The console.
+    """
+    headings = ["rows", "columns", "linked", "labeled"]
+    if any(client["epsilon"] is not None for client in facts["organizations"]):
+        headings.append("epsilon")
+    rows = [
+        [client["name"], *("" if client[k] is None else f"{client[k]:,.10g}" for k in headings)]
+        for client in facts["organizations"]
+    ]
+    print_table(console, ("organization", *headings), rows, title="Tables")
+    holder = facts["settings"]["label_holder"]
+    console.print(
+        f"Labels are those of {holder}; other views are trained with them over linked rows."
+        if holder
+        else "No label holder: the views are encoded, and nothing is predicted.",
+        **_PLAIN,
+    )
+    if "epsilon" in headings:
+        console.print("The noise is calibrated first, for seconds per organization.", **_PLAIN)
+
+
+def print_outcome(facts: Mapping[str, Any], console: Console) -> None:
+    """Print the description of a result.
+
+    Parameters
+    ----------
+    facts : dict
+        The outputs of `describe_clients` and `describe_outcome`, ``seconds``, ``parts``,
+        ``interrupted`` and ``resume``, the command that resumes the training.
+    console : Console
+        The console.
+    """
+    plan, settings = facts["plan"], facts["settings"]
+    if plan is not None:
+        W, names = np.array(plan["W"]), plan["names"]
+        pairwise = settings["coupling"] == "hot-pairwise"
+        columns = names if pairwise else [f"group {k}" for k in range(W.shape[1])]
+        table = matrix_table(W * len(W), names, columns, title="Plan W, rows adding up to 1")
+        console.print(table, soft_wrap=False)
+    headings = ("organization", "largest message to it", "largest from it", "all messages")
+    rows = [(name, *sizes.values()) for name, sizes in facts["bytes"].items()]
+    print_table(console, headings, rows, title="Traffic, in bytes")
+    lines = [
+        f"{facts['rounds']} of {settings['rounds']} rounds, {settings['local_steps']} local steps "
+        f"in each, {facts['seconds']:.0f} s."
+    ]
+    lines += [
+        f"{name}: its projections are ({p['epsilon']:.3g}, {p['delta']:g})-differentially private."
+        for name, p in facts["privacy"].items()
+    ]
+    lines += _dropped_lines(facts["dropped"])
+    if facts["interrupted"]:
+        lines.append(f"Stopped by Ctrl-C, after a complete round. Go on: {facts['resume']}")
+    else:
+        lines += [f"Part saved to {path}" for path in facts["parts"].values()]
+        if facts["parts"]:
+            parts = shlex.join(facts["parts"].values())
+            lines.append(f"Next: hotview federated join {parts} -o joint.hotview")
+    for line in lines:
+        console.print(line, **_PLAIN)
+
+
+def _dropped_lines(dropped: list[dict[str, Any]]) -> list[str]:
+    if not dropped:
+        return ["No organization was left out of a round."]
+    rounds: dict[tuple[str, str], list[str]] = {}
+    for drop in dropped:
+        rounds.setdefault((drop["name"], drop["reason"]), []).append(str(drop["round"]))
+    return [
+        f"{name} was left out of round {', '.join(numbers)}: {reason}"
+        for (name, reason), numbers in rounds.items()
+    ]

@@ -176,7 +176,7 @@ def open_model(
     label_column: str | None = None,
     match_ids: Sequence[str] | None = None,
     text: Mapping[str, Any] | None = None,
-    tables: Iterable[str] = (),
+    tables: Iterable[str | None] = (),
 ) -> OpenModel:
     """Load a model and the preprocessing of its files.
 
@@ -192,8 +192,8 @@ def open_model(
         Differences between ids to ignore instead of those of the fit.
     text : dict of str to object, or None, default=None
         Format of files, where it differs from the fit.
-    tables : iterable of str
-        Files of labels and ids, whose format may be given, too.
+    tables : iterable of (str or None)
+        Files of labels and ids, if any, whose format may be given, too.
 
     Returns
     -------
@@ -212,7 +212,7 @@ def open_model(
                 f"Expected {path} to hold the preprocessing of its files, but it is not valid. Fit "
                 "the model again."
             ) from error
-    Options(**(text or {})).check_names([*stored.views, *map(file_stem, tables)])
+    Options(**(text or {})).check_names([*stored.views, *map(file_stem, filter(None, tables))])
     preprocessing = replace(
         stored,
         text=_merge_formats(stored.text, text or {}),

@@ -11,7 +11,7 @@ import typer
 from hotview._files import check_output_path
 from hotview.cli import options
 from hotview.cli.options import option
-from hotview.cli.runner import as_usage, check_new_file, print_json, print_notes
+from hotview.cli.runner import as_usage, check_new_file, print_notes, print_result
 
 if TYPE_CHECKING:
     from hotview.cli.models import OpenModel
@@ -155,16 +155,13 @@ def predict(
         _check_shares(set_, abstain_below)
     check_output_path(out, (".csv", ".parquet", ".h5ad"))
     check_new_file(out, force=force)
+    id_files = options.files_by_view(ids)
+    tables = id_files.values()
     opened = open_model(
-        model,
-        device=device,
-        id_column=id_column,
-        match_ids=match_ids,
-        text=text,
-        tables=options.files_by_view(ids).values(),
+        model, device=device, id_column=id_column, match_ids=match_ids, text=text, tables=tables
     )
     opened.check_classifies()
-    given = opened.read_input(views, options.files_by_view(ids))
+    given = opened.read_input(views, id_files)
     rows = given.aligned
     drift = opened.check_drift(rows.views)
     notes = [*given.notes, *(drift.summary() if drift else ())]
@@ -182,14 +179,14 @@ def predict(
     names = list(columns["predicted"])
     counts = {str(c): names.count(c) for c in opened.estimator.classes_.tolist()}
     trust = _count_doubts(columns)
-    if json:
-        result = {"out": str(out), "rows": len(rows.ids), "predicted": counts, **trust}
-        print_json({**result, "views": list(rows.views), "notes": notes})
-        return
-    typer.echo(f"{len(rows.ids):,} rows written to {out}")
-    typer.echo("Predicted: " + ", ".join(f"{name}: {n:,}" for name, n in counts.items()))
-    for line in _doubt_lines(trust, len(rows.ids), abstain_below):
-        typer.echo(line)
+    result = {"out": str(out), "rows": len(rows.ids), "predicted": counts, **trust}
+    print_result(
+        {**result, "views": list(rows.views), "notes": notes},
+        f"{len(rows.ids):,} rows written to {out}",
+        "Predicted: " + ", ".join(f"{name}: {n:,}" for name, n in counts.items()),
+        *_doubt_lines(trust, len(rows.ids), abstain_below),
+        as_json=json,
+    )
 
 
 def _check_shares(alpha: float | None, abstain_below: float | None) -> None:
@@ -260,23 +257,18 @@ def transform(
     from hotview.cli.models import open_model
     from hotview.cli.output_files import make_folder, write_table
 
-    opened = open_model(
-        model,
-        device=device,
-        id_column=id_column,
-        text=text,
-        tables=options.files_by_view(ids).values(),
-    )
-    rows = opened.read_rows(views, options.files_by_view(ids))
+    id_files = options.files_by_view(ids)
+    tables = id_files.values()
+    opened = open_model(model, device=device, id_column=id_column, text=text, tables=tables)
+    rows = opened.read_rows(views, id_files)
     drift = opened.check_drift({name: view.X for name, view in rows.items()})
     print_notes(note for view in rows.values() for note in view.notes)
     print_notes(drift.summary() if drift else ())
-    tables = {name: feature_columns(opened, name, view, space) for name, view in rows.items()}
+    features = {name: feature_columns(opened, name, view, space) for name, view in rows.items()}
     paths = make_folder(out, [f"{name}.{format}" for name in rows], force=force)
-    for path, table in zip(paths, tables.values(), strict=True):
+    for path, table in zip(paths, features.values(), strict=True):
         write_table(table, path)
-    if json:
-        print_json({"out": {name: str(p) for name, p in zip(rows, paths, strict=True)}})
-        return
-    for path, view in zip(paths, rows.values(), strict=True):
-        typer.echo(f"{view.X.shape[0]:,} rows written to {path}")
+    sizes = [view.X.shape[0] for view in rows.values()]
+    lines = [f"{n:,} rows written to {path}" for n, path in zip(sizes, paths, strict=True)]
+    result = {"out": {name: str(p) for name, p in zip(rows, paths, strict=True)}}
+    print_result(result, *lines, as_json=json)

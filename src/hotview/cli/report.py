@@ -10,7 +10,7 @@ import typer
 
 from hotview.cli import options
 from hotview.cli.options import option
-from hotview.cli.runner import check_new_file, print_json, print_notes
+from hotview.cli.runner import check_new_file, print_notes, print_result
 
 if TYPE_CHECKING:
     from hotview.cli.models import OpenModel
@@ -67,15 +67,11 @@ def report(
     check_output_path(out, (".html",))
     check_new_file(out, force=force)
     columns = {"id_column": id_column, "label_column": label_column}
-    opened = open_model(
-        model,
-        device=device,
-        **columns,
-        match_ids=match_ids,
-        text=text,
-        tables=[*options.files_by_view(ids).values(), *filter(None, [labels])],
-    )
     specs, id_files = [*(views or ()), *(data or ())], options.files_by_view(ids)
+    tables = (*id_files.values(), labels)
+    opened = open_model(
+        model, device=device, **columns, match_ids=match_ids, text=text, tables=tables
+    )
     arguments: dict[str, Any] = {}
     notes: list[str] = []
     if specs and hasattr(opened.estimator, "classes_"):
@@ -94,10 +90,8 @@ def report(
     record = make_record(opened.estimator, **arguments)
     write_report(record, out)
     size = out.stat().st_size
-    if json:
-        print_json({"out": str(out), "bytes": size, "notes": notes})
-    else:
-        typer.echo(f"Page written to {out} ({size / 1e3:.0f} kB): open it in a browser.")
+    line = f"Page written to {out} ({size / 1e3:.0f} kB): open it in a browser."
+    print_result({"out": str(out), "bytes": size, "notes": notes}, line, as_json=json)
 
 
 def _evaluation_arguments(

@@ -27,6 +27,7 @@ __all__ = [
     "make_console",
     "print_json",
     "print_notes",
+    "print_result",
     "print_table",
     "run_command",
     "set_debug",
@@ -176,6 +177,14 @@ def print_notes(notes: Iterable[str]) -> None:
 def print_json(values: Mapping[str, Any]) -> None:
     """Print one JSON object, for scripts."""
     print(json.dumps(values, ensure_ascii=False, indent=2))
+
+
+def print_result(values: Mapping[str, Any], *lines: str, as_json: bool) -> None:
+    """Print the result of a command: one JSON object, or else lines of text."""
+    if as_json:
+        print_json(values)
+    else:
+        print("\n".join(lines))
 
 
 def make_console() -> Console:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -144,10 +142,8 @@ def write_cells(
     write_predictions(cells, CellPredictions(frame, None), "hotview", style, abstain_below)
     for name, values in _other_columns(columns, classes.tolist()):
         cells.obs[f"hotview_{name}"] = pd.Series(list(values)).to_numpy()[order]
-    # HDF5 does not write to the locked file of atomic_write.
-    with TemporaryDirectory(dir=path.parent) as folder, atomic_write(path) as draft:
-        cells.write_h5ad(Path(folder, "cells.h5ad"))
-        shutil.copyfile(Path(folder, "cells.h5ad"), draft)
+    with atomic_write(path) as draft:
+        cells.write_h5ad(draft)
 
 
 def _other_columns(columns: Mapping[str, Any], classes: list[Any]) -> Iterator[tuple[str, Any]]:
