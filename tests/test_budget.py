@@ -1,12 +1,20 @@
-"""What the fast tests may use: models fitted, processes, browser pages and lines, not seconds.
+"""How large the package is, what a fit passes through, and what the fast tests may use.
 
 The numbers are at the top. To raise one is a commit of its own, which says what it buys. What a
-test file uses is counted by ``conftest.py`` while it runs, and the run fails where it is too much.
+test file uses (models fitted, processes, browser pages; not seconds) is counted by ``conftest.py``
+while it runs, and the run fails where it is too much.
 """
 
 from collections import Counter
 from pathlib import Path
 
+from tests.house import measure
+from tests.walk import walks
+
+#: of the package, as ``python -m tests.house`` counts
+MODULES, CODE_LINES, USED_ONCE, LONG_FILES = 218, 28_640, 541, 27
+#: modules, functions, calls between files and depth, as ``python -m tests.walk`` counts
+WALKS = {"fit": (71, 744, 395, 16), "predict_proba": (18, 103, 46, 13)}
 #: lines of Python in tests/
 LINES = 40_000
 #: what a test file may use, if it is not named below
@@ -38,6 +46,19 @@ def exceeded(used):
                 "the module), or raise the limit in tests/test_budget.py and say what it buys."
             )
     return found
+
+
+def test_the_package_has_few_lines_and_modules():
+    house = measure()
+    long = [name for name, n in house.lines.items() if n > 400]
+    found = house.total(0), house.total(1), house.used_once, len(long)
+    limits = MODULES, CODE_LINES, USED_ONCE, LONG_FILES
+    assert all(n <= limit for n, limit in zip(found, limits, strict=True)), (found, limits)
+
+
+def test_a_fit_and_a_prediction_pass_through_few_modules():
+    for name, found in walks().items():
+        assert all(n <= limit for n, limit in zip(found, WALKS[name], strict=True)), (name, found)
 
 
 def test_the_tests_have_few_lines():
