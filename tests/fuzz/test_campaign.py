@@ -101,6 +101,6 @@ def test_a_hang_is_a_problem(numbers, tmp_path, monkeypatch):
 
 
 def test_targets_share_the_time(tmp_path):
-    targets = {"a": Draws(), "b": Draws({k: lambda: time.sleep(0.3) for k in range(5)})}
+    targets = {"a": Draws(), "b": Draws({k: lambda: time.sleep(0.05) for k in range(5)})}
     results = run_campaign(targets, seed=0, keep=tmp_path, seconds=2.0, n_workers=1)
     assert results["a"].cases > results["b"].cases > 0
