@@ -71,7 +71,7 @@ def outcome(federation, folder):
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory):
     """A training in which answers fail, beside the others, as it waits for most of its time."""
-    folder, timeout = tmp_path_factory.mktemp("failing"), 75
+    folder, timeout = tmp_path_factory.mktemp("failing"), 60
     with connected(folder) as running:
         faults = {**FAILURES, "seconds": timeout + 10}
         (folder / "organizations" / "faults.json").write_text(json.dumps(faults))

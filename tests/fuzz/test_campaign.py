@@ -93,14 +93,14 @@ def test_too_much_memory_is_a_problem(tmp_path):
 
 
 def test_a_hang_is_a_problem(numbers, tmp_path, monkeypatch):
-    monkeypatch.setattr(campaign, "_MAX_SECONDS", 0.3)
+    monkeypatch.setattr(campaign, "_MAX_SECONDS", 0.6)
     k = numbers[0] % 5
     result = run(Draws({k: lambda: time.sleep(60)}), tmp_path, n_workers=4)
-    assert {"case": 0, "problem": "no end after 0.3 s"} in result.problems
-    assert result.cases == N
+    assert {"case": 0, "problem": "no end after 0.6 s"} in result.problems
+    assert result.cases >= N  # on a busy machine others may have to be tried again
 
 
 def test_targets_share_the_time(tmp_path):
-    targets = {"a": Draws(), "b": Draws({k: lambda: time.sleep(0.005) for k in range(5)})}
-    results = run_campaign(targets, seed=0, keep=tmp_path, seconds=0.7, n_workers=1)
+    targets = {"a": Draws(), "b": Draws({k: lambda: time.sleep(0.05) for k in range(5)})}
+    results = run_campaign(targets, seed=0, keep=tmp_path, seconds=2.0, n_workers=1)
     assert results["a"].cases > results["b"].cases > 0
