@@ -125,7 +125,7 @@ def _what_is_left(path: Any) -> str:
     if path is None:
         return "Nothing is left of the fit; set checkpoint='fit.checkpoint' to have something."
     try:
-        epoch = read_checkpoint(Path(path)).trainers[-1].facts["epoch"]
+        epoch = read_checkpoint(Path(path)).trainers[-1].epoch
     except (OSError, ValueError, LookupError):
         return f"There is no checkpoint yet in {path}: fit again."
     return f"The checkpoint {path} holds epoch {epoch}: fit with resume=True to go on from there."
