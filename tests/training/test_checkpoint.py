@@ -88,7 +88,7 @@ def test_going_on_from_any_epoch_gives_the_same_bits(tmp_path, n, options):
     whole = results(train(make_trainer(n, **options), schedule))
     assert not patience or len(whole[1]) < 40 * n  # or patience was not needed
     for stop in (2, n_epochs):
-        first = Checkpoint(tmp_path / f"{stop}.checkpoint", {"seed": 0})
+        first = Checkpoint(tmp_path / f"{stop}.checkpoint", 0)
         shorter = Schedule(stop, view_names=NAMES, **patience)
         train(make_trainer(n, **options), shorter, first)
         trainer, checkpoint = make_trainer(n, **options), read_checkpoint(first.path)
@@ -114,7 +114,7 @@ def test_an_interrupted_epoch_is_repeated(tmp_path, n, step, epochs, every, pyth
     schedule = Schedule(N_EPOCHS, view_names=NAMES, checkpoint_every=every)
     trainer = make_trainer(n)
     whole = results(train(trainer, schedule))
-    trainer, first = make_trainer(n), Checkpoint(tmp_path / "a.checkpoint", {})
+    trainer, first = make_trainer(n), Checkpoint(tmp_path / "a.checkpoint", 0)
     take, taken = trainer.step, []
 
     def interrupted():
@@ -135,12 +135,12 @@ def test_an_interrupted_epoch_is_repeated(tmp_path, n, step, epochs, every, pyth
 
 
 def test_teams_are_kept_side_by_side_and_do_not_change_while_training_goes_on(tmp_path):
-    checkpoint, trainer = Checkpoint(tmp_path / "a.checkpoint", {"why": "so"}), make_trainer(2)
+    checkpoint, trainer = Checkpoint(tmp_path / "a.checkpoint", 5, {"why": "so"}), make_trainer(2)
     train(make_trainer(1), Schedule(2, view_names=NAMES), checkpoint)
     train(trainer, Schedule(2, view_names=NAMES), checkpoint, 1)
     train(trainer, Schedule(4, view_names=NAMES))
     found = read_checkpoint(checkpoint.path)
-    assert found.facts["why"] == "so"
+    assert (found.seed, found.fingerprint) == (5, {"why": "so"})
     assert [len(state.trainings) for state in found.trainers] == [1, 2]
     for state, other in zip(found.trainers, checkpoint.trainers, strict=True):
         assert_equal_states(state, other)
@@ -149,13 +149,15 @@ def test_teams_are_kept_side_by_side_and_do_not_change_while_training_goes_on(tm
 @pytest.mark.parametrize(
     "change",
     (
+        *({"seed": value} for value in ("x", -5, 1.0, True, None)),
+        *({"fingerprint": value} for value in ([], {"y": 1}, None)),
         *({"seconds": value} for value in ([], -1.0, 10**400, None)),
         *({"trainers": value} for value in ([], [1], {}, [{}] * 100)),
     ),
     ids=str,
 )
 def test_a_checkpoint_whose_parts_do_not_fit_is_refused(tmp_path, change):
-    checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
+    checkpoint = Checkpoint(tmp_path / "a.checkpoint", 0)
     train(make_trainer(1), Schedule(1, view_names=NAMES), checkpoint)
     archive = read_archive(checkpoint.path, _CHECKPOINT)
     write_archive(checkpoint.path, _CHECKPOINT, archive.tensors, {**archive.metadata, **change})
@@ -165,7 +167,7 @@ def test_a_checkpoint_whose_parts_do_not_fit_is_refused(tmp_path, change):
 
 
 def test_a_checkpoint_of_more_epochs_or_of_another_number_of_replicas_is_refused(tmp_path):
-    checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
+    checkpoint = Checkpoint(tmp_path / "a.checkpoint", 0)
     train(make_trainer(1), Schedule(3, view_names=NAMES), checkpoint)
     with pytest.raises(ValueError, match=r"Expected max_epochs to be at least 3.* but it is 2"):
         train(make_trainer(1), Schedule(2, view_names=NAMES), checkpoint)
@@ -183,7 +185,7 @@ def saved(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("states") / "a.checkpoint"
     trainer = make_trainer(n, coupling=coupling, **SCORED)
     schedule = Schedule(2, steps_per_epoch=5, patience=10, view_names=NAMES)
-    train(trainer, schedule, Checkpoint(path, {}))
+    train(trainer, schedule, Checkpoint(path, 0))
     state = TrainerState.of(trainer)
     return make_trainer(n, coupling=coupling, **SCORED), state, path
 
@@ -205,7 +207,7 @@ def restore(saved, change):
         changed = decode(TrainerState, facts, {f"tensors.{k}": x for k, x in tensors.items()})
     except ValueError as error:
         raise _CHECKPOINT.error(path, str(error)) from error  # as when it is read
-    Checkpoint(path, {}, [changed]).restore(trainer, 0, 100)
+    Checkpoint(path, 0, {}, [changed]).restore(trainer, 0, 100)
 
 
 def assert_refused(saved, change, what):

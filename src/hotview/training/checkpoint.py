@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
 from hotview._archive import FileFormat, read_archive, write_archive
-from hotview._codec import decode, encode, require
+from hotview._codec import decode, encode, require, shorten
 from hotview.training.process_group import ProcessGroup
 from hotview.training.trainer import Trainer
 from hotview.training.trainer_state import TrainerState
@@ -28,16 +27,23 @@ class Checkpoint:
     ----------
     path : Path
         The file.
-    facts : dict of str to object
-        What identifies the fit.
+    seed : int
+        Seed of the fit.
+    fingerprint : dict of str to str, default={}
+        Descriptions of the inputs of the fit, by name.
     trainers : list of TrainerState
         States of the trainers that have begun, after their last whole epoch.
     seconds : float, default=0.0
         Duration of the fit until the file was read.
+    start : float
+        When the fit went on.
+    is_written : bool, default=False
+        Whether the file holds the states.
     """
 
     path: Path
-    facts: dict[str, Any]
+    seed: int
+    fingerprint: dict[str, str] = field(default_factory=dict)
     trainers: list[TrainerState] = field(default_factory=list)
     seconds: float = 0.0
     start: float = field(default_factory=time.perf_counter)
@@ -49,7 +55,8 @@ class Checkpoint:
             return
         tensors: dict[str, Tensor] = {}
         facts = {
-            **self.facts,
+            "seed": self.seed,
+            "fingerprint": self.fingerprint,
             "seconds": self.seconds + time.perf_counter() - self.start,
             "trainers": encode(list[TrainerState], self.trainers, tensors),
         }
@@ -78,7 +85,7 @@ class Checkpoint:
             return
         state = self.trainers[index]
         then, now = len(state.trainings), len(trainer.trainings)
-        if then not in (0, now):
+        if then != now:
             raise ValueError(
                 f"Expected {self.path} to be of a fit that trains {now} at a time, but it is of "
                 f"one that trains {then}: with devices set, ensemble members are trained "
@@ -114,13 +121,16 @@ def read_checkpoint(path: Path) -> Checkpoint:
     archive = read_archive(path, _CHECKPOINT)
     facts, tensors = archive.metadata, archive.tensors
     try:
-        seconds = decode(float, facts.pop("seconds", None), {}, "seconds")
-        trainers = decode(list[TrainerState], facts.pop("trainers", None), tensors)
+        seed = facts.get("seed", -1)
+        fingerprint = decode(dict[str, str], facts.get("fingerprint"), {}, "fingerprint")
+        seconds = decode(float, facts.get("seconds"), {}, "seconds")
+        trainers = decode(list[TrainerState], facts.get("trainers"), tensors)
         n_used = sum(len(state.tensors) for state in trainers)
+        require(type(seed) is int and seed >= 0, f"its seed cannot be {shorten(seed)}")
         require(seconds >= 0 and n_used == len(tensors) > 0, "it does not describe any training")
     except ValueError as error:
         raise _CHECKPOINT.error(path, str(error)) from error
-    return Checkpoint(path, facts, trainers, seconds, is_written=True)
+    return Checkpoint(path, seed, fingerprint, trainers, seconds, is_written=True)
 
 
 def broadcast_state(trainer: Trainer, process_group: ProcessGroup) -> None:

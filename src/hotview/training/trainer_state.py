@@ -79,10 +79,9 @@ class TrainerState:
         return cls(copies, trainer.epoch, facts)
 
     def check(self, trainer: Trainer) -> None:
-        """Raise an error if a trainer that has not begun cannot be in this state."""
+        """Raise an error if a new trainer of as many trainings cannot be in this state."""
         trainings, device, found = trainer.trainings, _device(trainer), self.tensors
-        require(len(self.trainings) == len(trainings), "it has another number of trainings")
-        expected = dict(TrainerState.of(trainer).tensors)
+        expected = TrainerState.of(trainer).tensors
         modules = [("network", trainer.network), ("objective", trainer.objective)]
         for i, training in enumerate(trainings):
             if self._part(f"{i}.{_BEST[0]}"):
