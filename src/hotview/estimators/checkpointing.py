@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +25,15 @@ from hotview.training.table_scan import chunks
 __all__ = [
     "begin_fit",
     "check_same_everywhere",
-    "check_same_fit",
     "check_same_inputs",
     "explained_loss",
     "explained_overflow",
     "lock_output",
-    "open_checkpoint",
 ]
 
 #: parameters that may change when a fit is resumed, or are compared in another way
-_FREE = ("max_epochs", "verbose", "callbacks", "checkpoint", "checkpoint_every")
-_PLACE = ("devices",)  # the processes of a resumed fit are free as well
-_SPECIAL = ("random_state", "device", "encoders")
+_FREE = ("max_epochs", "verbose", "callbacks", "checkpoint", "checkpoint_every", "devices")
+_SPECIAL = ("device", "encoders")
 #: parameters that the first process sends to the others, or that only it uses
 _FIRST = ("random_state", "device", "verbose", "callbacks", "checkpoint", "encoders")
 _N_COMPARED = 64  # rows of every table that are compared between processes
@@ -58,17 +56,18 @@ def begin_fit(
     Returns
     -------
     checkpoint : Checkpoint or None
-        From `open_checkpoint`; None in all processes but the first.
+        A new one, or, to resume, the existing one; None without the parameter `checkpoint`, and in
+        all processes but the first.
     parameters : dict of str to object
         The same, with a seed where processes or a checkpoint need it, and the process's own device.
     """
-    opened: list[Checkpoint | None] = [None]
+    checkpoint: Checkpoint | None = None
 
     def open_and_seed() -> int | None:
-        opened[0] = open_checkpoint(parameters, resume=resume)
-        if opened[0] is not None:
-            seed: int = opened[0].facts["seed"]
-            return seed
+        nonlocal checkpoint
+        checkpoint = _open_checkpoint(parameters, resume=resume)
+        if checkpoint is not None:
+            return checkpoint.seed
         return _draw_seed(parameters["random_state"]) if process_group.is_distributed else None
 
     if not process_group.is_rank_zero:
@@ -77,7 +76,7 @@ def begin_fit(
     changes: dict[str, Any] = {} if seed is None else {"random_state": seed}
     if process_group.device is not None:
         changes["device"] = process_group.device
-    return opened[0], {**parameters, **changes}
+    return checkpoint, {**parameters, **changes}
 
 
 def _draw_seed(random_state: Any) -> int:
@@ -109,14 +108,14 @@ def explained_loss(path: Any) -> Iterator[None]:
 @contextmanager
 def explained_overflow(checkpoint: Checkpoint | None) -> Iterator[None]:
     """Name the checkpoint that a fit was resumed from, if the fit cannot go on from there."""
-    is_resumed = checkpoint is not None and len(checkpoint.trainers) > 0
+    path = checkpoint.path if checkpoint is not None and checkpoint.trainers else None
     try:
         yield
     except (ArithmeticError, ValueError) as error:
-        if checkpoint is None or not is_resumed or str(checkpoint.path) in str(error):
+        if path is None or str(path) in str(error):
             raise
         raise ValueError(
-            f"Expected the fit to go on from {checkpoint.path}, but it failed: {error} Delete the "
+            f"Expected the fit to go on from {path}, but it failed: {error} Delete the "
             "file to begin anew."
         ) from error
 
@@ -125,27 +124,14 @@ def _what_is_left(path: Any) -> str:
     if path is None:
         return "Nothing is left of the fit; set checkpoint='fit.checkpoint' to have something."
     try:
-        epoch = read_checkpoint(Path(path)).trainers[-1].facts["epoch"]
+        epoch = read_checkpoint(Path(path)).trainers[-1].epoch
     except (OSError, ValueError, LookupError):
         return f"There is no checkpoint yet in {path}: fit again."
     return f"The checkpoint {path} holds epoch {epoch}: fit with resume=True to go on from there."
 
 
-def open_checkpoint(parameters: Mapping[str, Any], *, resume: bool) -> Checkpoint | None:
-    """Open the checkpoint of a fit: a new one, or, to resume, the existing one.
-
-    Parameters
-    ----------
-    parameters : dict of str to object
-        The estimator's parameters.
-    resume : bool
-        Whether to resume.
-
-    Returns
-    -------
-    Checkpoint or None
-        Its facts include the seed; None without the parameter `checkpoint`.
-    """
+def _open_checkpoint(parameters: Mapping[str, Any], *, resume: bool) -> Checkpoint | None:
+    """The checkpoint of a fit: a new one, or, to resume, the existing one."""
     if not isinstance(resume, bool | np.bool_):
         raise TypeError(f"Expected resume to be True or False, but it is {resume!r}.")
     if parameters["checkpoint"] is None:
@@ -157,76 +143,61 @@ def open_checkpoint(parameters: Mapping[str, Any], *, resume: bool) -> Checkpoin
         return None
     path = check_output_path(Path(parameters["checkpoint"]), (".checkpoint",))
     seed = entropy_of(parameters["random_state"])
-    if resume and path.exists():
-        found = read_checkpoint(path)
-        then = _seed(found)
-        found.facts["seed"] = then if seed is None else seed
-        return found
-    return Checkpoint(path, {"seed": _draw_seed(seed)})
-
-
-def _seed(checkpoint: Checkpoint) -> int:
-    seed = checkpoint.facts.get("seed")
-    if type(seed) is not int or seed < 0:
-        raise ValueError(
-            f"Expected {checkpoint.path} to hold the seed of its fit, but it holds {seed!r}. "
-            "Delete it to start from the beginning."
-        )
-    return seed
+    if not (resume and path.exists()):
+        return Checkpoint(path, _draw_seed(seed))
+    found = read_checkpoint(path)
+    return found if seed is None else replace(found, seed=seed)
 
 
 def check_same_inputs(
     inputs: FitInputs, checkpoint: Checkpoint | None, process_group: ProcessGroup
 ) -> None:
-    """Raise an error if the inputs differ from those of the checkpoint or of other processes."""
-    if process_group.world_size > 1:
-        check_same_everywhere(inputs, process_group)
-        process_group.on_rank_zero(lambda: check_same_fit(checkpoint, inputs))
-    else:
-        check_same_fit(checkpoint, inputs)
+    """Raise an error if the inputs differ from those of the checkpoint or of other processes.
 
-
-def check_same_fit(checkpoint: Checkpoint | None, inputs: FitInputs) -> None:
-    """Raise an error if a checkpoint is of other data or parameters; record those of a new one.
-
-    All values of all tables and all labels are compared; of the user's own encoders, the names and
-    shapes of their tensors.
+    With those of a checkpoint all values of all tables and all labels are compared; of the user's
+    own encoders, the names and shapes of their tensors. A new checkpoint records them.
 
     Parameters
     ----------
-    checkpoint : Checkpoint or None
-        From `open_checkpoint`.
     inputs : FitInputs
         The inputs of the fit.
+    checkpoint : Checkpoint or None
+        From `begin_fit`.
+    process_group : ProcessGroup
+        The processes.
     """
+    if process_group.world_size > 1:
+        check_same_everywhere(inputs, process_group)
+    process_group.on_rank_zero(lambda: _check_same_fit(checkpoint, inputs))
+
+
+def _check_same_fit(checkpoint: Checkpoint | None, inputs: FitInputs) -> None:
+    """Raise an error if a checkpoint is of other inputs; record those of a new one."""
     if checkpoint is None:
         return
-    now = _fingerprint(inputs)
+    then, now = checkpoint.fingerprint, _fingerprint(inputs)
     if not checkpoint.trainers:  # it is new
-        checkpoint.facts.setdefault("fingerprint", now)
-    then = checkpoint.facts.get("fingerprint")
-    if then == now:
+        checkpoint.fingerprint = now
         return
-    known = then if isinstance(then, dict) else {}
     differ = []
-    for name in {**known, **now}:
-        before, after = str(known.get(name)), str(now.get(name))
+    for name in {**then, **now}:
+        before, after = then.get(name), now.get(name)
         if before != after:
-            values = f" ({before[:80]} then, {after[:80]} now)"
+            values = f" ({str(before)[:80]} then, {str(after)[:80]} now)"
             differ.append(name + values * name.startswith("parameter"))
-    raise ParameterError(
-        f"Expected {checkpoint.path} to be of a fit with the same data and parameters, but these "
-        f"differ: {'; '.join(differ)}. ",
-        "Pass the same again, or fit with {resume} to begin anew.",
-        resume=False,
-    )
+    if differ:
+        raise ParameterError(
+            f"Expected {checkpoint.path} to be of a fit with the same data and parameters, but "
+            f"these differ: {'; '.join(differ)}. ",
+            "Pass the same again, or fit with {resume} to begin anew.",
+            resume=False,
+        )
 
 
 def _fingerprint(inputs: FitInputs) -> dict[str, str]:
     """Hashes of all inputs of a fit, by name."""
     parameters, names = inputs.parameters, inputs.tables.names
-    fingerprint = _describe(inputs, (*_FREE, *_PLACE, *_SPECIAL), _hash_table)
-    fingerprint["parameter random_state"] = repr(parameters["random_state"])
+    fingerprint = _describe(inputs, (*_FREE, *_SPECIAL), _hash_table)
     fingerprint["parameter device"] = pick_device(parameters["device"]).type
     fingerprint["parameter encoders"] = repr(
         [
@@ -258,13 +229,11 @@ def _describe(
     if labels is not None:
         # Their representation, because equal text in two processes has different bytes.
         description["classes"] = repr(labels.classes.tolist())
-        description["y"] = _hash(labels.linked)
-        for name, y in labels.unaligned.items():
-            description[f"unaligned_y of view {name!r}"] = _hash(y)
-    if labels is not None and labels.groups is not None:
-        description["groups"] = _hash(labels.groups.linked)
-        for name, groups in labels.groups.unaligned.items():
-            description[f"unaligned_groups of view {name!r}"] = _hash(groups)
+    for what, rows in (("y", labels), ("groups", None if labels is None else labels.groups)):
+        if rows is not None:
+            description[what] = _hash(rows.linked)
+            for name, array in rows.unaligned.items():
+                description[f"unaligned_{what} of view {name!r}"] = _hash(array)
     return description
 
 

@@ -5,39 +5,18 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
 from hotview._archive import FileFormat, read_archive, write_archive
-from hotview._codec import decode, encode, require
+from hotview._codec import decode, encode, require, shorten
 from hotview.training.process_group import ProcessGroup
 from hotview.training.trainer import Trainer
 from hotview.training.trainer_state import TrainerState
 
-__all__ = ["Checkpoint", "EncodedState", "broadcast_state", "read_checkpoint"]
+__all__ = ["Checkpoint", "broadcast_state", "read_checkpoint"]
 
-_CHECKPOINT = FileFormat("hotview checkpoint", 2, "a checkpoint", "Delete it to begin anew.")
-
-
-@dataclass(frozen=True)
-class EncodedState:
-    """State of a trainer as a file holds it: tensors by name, and facts for JSON."""
-
-    tensors: dict[str, Tensor]
-    facts: dict[str, Any]
-
-    @classmethod
-    def of(cls, trainer: Trainer) -> EncodedState:
-        """Copy the state of a trainer, of its trainings and of all random generators."""
-        tensors: dict[str, Tensor] = {}
-        facts = encode(TrainerState, TrainerState.of(trainer), tensors)
-        return cls({name: x.detach().cpu().clone() for name, x in tensors.items()}, facts)
-
-    def decode(self) -> TrainerState:
-        """Return the state, whose values have the annotated types."""
-        state: TrainerState = decode(TrainerState, self.facts, self.tensors)
-        return state
+_CHECKPOINT = FileFormat("hotview checkpoint", 3, "a checkpoint", "Delete it to begin anew.")
 
 
 @dataclass
@@ -48,43 +27,49 @@ class Checkpoint:
     ----------
     path : Path
         The file.
-    facts : dict of str to object
-        What identifies the fit.
-    trainers : list of EncodedState
-        States of the trainers that have begun.
+    seed : int
+        Seed of the fit.
+    fingerprint : dict of str to str, default={}
+        Descriptions of the inputs of the fit, by name.
+    trainers : list of TrainerState
+        States of the trainers that have begun, after their last whole epoch.
     seconds : float, default=0.0
         Duration of the fit until the file was read.
+    start : float
+        When the fit went on.
+    is_written : bool, default=False
+        Whether the file holds the states.
     """
 
     path: Path
-    facts: dict[str, Any]
-    trainers: list[EncodedState] = field(default_factory=list)
+    seed: int
+    fingerprint: dict[str, str] = field(default_factory=dict)
+    trainers: list[TrainerState] = field(default_factory=list)
     seconds: float = 0.0
     start: float = field(default_factory=time.perf_counter)
+    is_written: bool = False
 
     def write(self) -> None:
-        """Write the file atomically."""
+        """Write the file atomically, unless it holds the same states."""
+        if self.is_written:
+            return
         tensors: dict[str, Tensor] = {}
-        for i, state in enumerate(self.trainers):
-            tensors |= {f"{i}.{name}": tensor for name, tensor in state.tensors.items()}
         facts = {
-            **self.facts,
+            "seed": self.seed,
+            "fingerprint": self.fingerprint,
             "seconds": self.seconds + time.perf_counter() - self.start,
-            "trainers": [state.facts for state in self.trainers],
+            "trainers": encode(list[TrainerState], self.trainers, tensors),
         }
         write_archive(self.path, _CHECKPOINT, tensors, facts)
+        self.is_written = True
 
-    def save(self, trainer: Trainer, index: int) -> None:
-        """Write the state of the trainer with this index, unless it is written already."""
-        if len(self.trainers) > index:
-            facts = self.trainers[index].facts
-            if (facts["epoch"], facts["step"]) == (trainer.epoch, trainer.means.n):
-                return
-        self.trainers[index:] = [EncodedState.of(trainer)]
-        self.write()
+    def keep(self, trainer: Trainer, index: int) -> None:
+        """Copy the state of the trainer with this index, to be written at the next occasion."""
+        self.trainers[index:] = [TrainerState.of(trainer)]
+        self.is_written = False
 
-    def restore(self, trainer: Trainer, index: int, max_epochs: int, n_steps: int) -> None:
-        """Load the state of the trainer with this index, if it had begun.
+    def restore(self, trainer: Trainer, index: int, max_epochs: int) -> None:
+        """Load the state of the trainer with this index, or keep it if there is none.
 
         Parameters
         ----------
@@ -94,32 +79,30 @@ class Checkpoint:
             Its index.
         max_epochs : int
             Maximum number of epochs.
-        n_steps : int
-            Steps of an epoch.
         """
         if len(self.trainers) <= index:
+            self.keep(trainer, index)
             return
         state = self.trainers[index]
-        then, now = state.facts.get("trainings"), len(trainer.trainings)
-        if isinstance(then, list) and len(then) not in (0, now):
+        then, now = len(state.trainings), len(trainer.trainings)
+        if then != now:
             raise ValueError(
                 f"Expected {self.path} to be of a fit that trains {now} at a time, but it is of "
-                f"one that trains {len(then)}: with devices set, ensemble members are trained "
+                f"one that trains {then}: with devices set, ensemble members are trained "
                 "one after the other, and without it together. Fit with the same devices, or "
                 "with resume=False to begin anew."
             )
         try:
-            found = state.decode()
-            found.check(trainer, n_steps)
+            state.check(trainer)
         except (RuntimeError, TypeError, ValueError) as error:
             reason = f"its parts do not fit ({str(error).splitlines()[0][:200]})"
             raise _CHECKPOINT.error(self.path, reason) from error
-        if found.epoch > max_epochs:
+        if state.epoch > max_epochs:
             raise ValueError(
-                f"Expected max_epochs to be at least {found.epoch}, because {self.path} has "
+                f"Expected max_epochs to be at least {state.epoch}, because {self.path} has "
                 f"finished as many, but it is {max_epochs}. Raise it, or begin anew."
             )
-        found.load_into(trainer)
+        state.load_into(trainer)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -136,18 +119,18 @@ def read_checkpoint(path: Path) -> Checkpoint:
         Its contents.
     """
     archive = read_archive(path, _CHECKPOINT)
-    facts, parts = archive.metadata, dict[str, dict[str, Tensor]]()
-    for name, tensor in archive.tensors.items():
-        index, _, rest = name.partition(".")
-        parts.setdefault(index, {})[rest] = tensor
+    facts, tensors = archive.metadata, archive.tensors
     try:
-        seconds = decode(float, facts.pop("seconds", None), {}, "seconds")
-        states = decode(list[dict[str, Any]], facts.pop("trainers", None), {}, "trainers")
-        require(seconds >= 0 and len(states) == len(parts), "it does not describe any training")
+        seed = facts.get("seed", -1)
+        fingerprint = decode(dict[str, str], facts.get("fingerprint"), {}, "fingerprint")
+        seconds = decode(float, facts.get("seconds"), {}, "seconds")
+        trainers = decode(list[TrainerState], facts.get("trainers"), tensors)
+        n_used = sum(len(state.tensors) for state in trainers)
+        require(type(seed) is int and seed >= 0, f"its seed cannot be {shorten(seed)}")
+        require(seconds >= 0 and n_used == len(tensors) > 0, "it does not describe any training")
     except ValueError as error:
         raise _CHECKPOINT.error(path, str(error)) from error
-    trainers = [EncodedState(parts.get(str(i), {}), state) for i, state in enumerate(states)]
-    return Checkpoint(path, facts, trainers, seconds)
+    return Checkpoint(path, seed, fingerprint, trainers, seconds, is_written=True)
 
 
 def broadcast_state(trainer: Trainer, process_group: ProcessGroup) -> None:
@@ -160,8 +143,8 @@ def broadcast_state(trainer: Trainer, process_group: ProcessGroup) -> None:
     process_group : ProcessGroup
         The processes.
     """
-    is_source = process_group.is_rank_zero
-    state = EncodedState.of(trainer) if is_source else EncodedState({}, {})
-    tensors = process_group.broadcast(state.tensors)
-    facts = process_group.on_rank_zero(lambda: state.facts)
-    EncodedState(tensors, facts).decode().load_into(trainer)
+    tensors: dict[str, Tensor] = {}
+    facts = process_group.on_rank_zero(
+        lambda: encode(TrainerState, TrainerState.of(trainer), tensors)
+    )
+    decode(TrainerState, facts, process_group.broadcast(tensors)).load_into(trainer)

@@ -126,7 +126,7 @@ def train(
 
     def restore() -> None:
         if checkpoint is not None:
-            checkpoint.restore(trainer, index, schedule.max_epochs, n_steps)
+            checkpoint.restore(trainer, index, schedule.max_epochs)
 
     process_group.on_rank_zero(restore)
     if process_group.is_distributed:
@@ -135,32 +135,31 @@ def train(
         process_group.catch_interrupt() as interrupt,
         ProgressBar(schedule.max_epochs * n_steps, shown=schedule.verbose) as bar,
     ):
-        bar.step(trainer.epoch * n_steps + trainer.means.n)
+        bar.step(trainer.epoch * n_steps)
         while trainer.epoch < schedule.max_epochs and not all(t.stopped for t in trainer.trainings):
-            start = time.perf_counter()
+            start, means = time.perf_counter(), RunningMeans()
             if not trainer.network.training:  # validation or a callback may have switched it
                 trainer.network.train()
             with _explained_errors(trainer):
-                for _ in range(trainer.means.n, n_steps):
+                for _ in range(n_steps):
                     evaluation = trainer.step()
-                    trainer.means.add(evaluation)
+                    means.add(evaluation)
                     bar.step()
                     if interrupt.requested:
                         break
-            is_whole = trainer.means.n == n_steps
-            if checkpoint is not None and not is_whole:
-                checkpoint.save(trainer, index)  # so that the rest of the epoch can follow
-            _end_epoch(trainer, schedule, process_group, evaluation, start)
+            if checkpoint is not None and means.n < n_steps:
+                checkpoint.write()  # the state before this epoch, which a resumed fit repeats
+            _end_epoch(trainer, schedule, process_group, evaluation, means, start)
             terms = ["loss", *evaluation.terms.parts, "foscttm", "validation_score"]
             bar.epoch(trainer.trainings[0].rows[-1], terms)
-            every = schedule.checkpoint_every
-            is_due = every is not None and trainer.epoch % every == 0
-            if checkpoint is not None and is_whole and (is_due or interrupt.requested):
-                checkpoint.save(trainer, index)
+            if checkpoint is not None and means.n == n_steps:
+                checkpoint.keep(trainer, index)
+                if schedule.checkpoint_every and trainer.epoch % schedule.checkpoint_every == 0:
+                    checkpoint.write()
             if interrupt.requested:
                 break
-    if checkpoint is not None and not interrupt.requested:
-        checkpoint.save(trainer, index)
+    if checkpoint is not None:
+        checkpoint.write()
     trainer.write_back()
     for training in trainer.trainings:
         training.interrupted = interrupt.requested
@@ -201,6 +200,7 @@ def _end_epoch(
     schedule: Schedule,
     process_group: ProcessGroup,
     evaluation: Evaluation,
+    epoch_means: RunningMeans,
     start: float,
 ) -> None:
     """Record an epoch of every training that has not stopped."""
@@ -212,11 +212,11 @@ def _end_epoch(
             recorded[f"effective_rank_{name}"] = values
     if (plan := trainer.objective.coupling.plan) is not None:
         recorded["marginal_error"] = plan.marginal_error.expand(n).tolist()
-    means = trainer.means.means(n)
+    means = epoch_means.means(n)
     seconds = (time.perf_counter() - start) / n
     if schedule.callbacks or any(t.score or t.measure for t in trainings):
         trainer.write_back()
-    trainer.epoch, trainer.means = trainer.epoch + 1, RunningMeans()
+    trainer.epoch += 1
     for i, training in enumerate(trainings):
         if not training.stopped:
             more = {name: values[i] for name, values in recorded.items()}

@@ -132,8 +132,6 @@ class Trainer:
     ----------
     epoch : int
         Number of finished epochs.
-    means : RunningMeans
-        Mean terms of the current epoch, and the number of its steps so far.
     batch : Batch or None
         Batch of the last step.
     """
@@ -149,7 +147,7 @@ class Trainer:
         self.trainings, self.network, self.objective = list(trainings), network, objective
         self.rounded_network = in_precision(network, precision)
         self.optimizer = make_optimizer([network, objective], learning_rate)
-        self.epoch, self.means = 0, RunningMeans()
+        self.epoch = 0
         self.batch: Batch | None = None
 
     def step(self) -> Evaluation:

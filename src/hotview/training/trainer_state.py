@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hotview._codec import decode, require, shorten
-from hotview.losses.objective import Objective
-from hotview.training.trainer import Trainer, Training
+from hotview.training.trainer import Trainer
 
 __all__ = [
     "TrainerState",
@@ -25,156 +24,144 @@ __all__ = [
 _RECORDED = {"epoch", "loss", "seconds"}  # in every row of a history
 _GROWTH = 1e9  # of weights, relative to their largest at the start, or to 1
 _LARGEST_STEP = 8.0  # of Adam, in learning rates; no gradients give more with its usual decays
+_BEST = ("best_network", "best_objective")  # names of the parts of a best state
 
 
 @dataclass(frozen=True)
-class _OrderState:
-    """State of `ShuffledIndices`."""
+class _TrainingFacts:
+    """What one training has recorded, and the state of its batches' generator."""
 
-    remaining: Tensor
-    blocks: Tensor
-    deferred: Tensor
-
-    @property
-    def arrays(self) -> dict[str, Any]:
-        return {name: x.numpy() for name, x in vars(self).items()}
-
-
-@dataclass(frozen=True)
-class _TrainingState:
-    """State of one training; a best score of None stands for none."""
-
-    generator: Tensor
-    orders: list[_OrderState]
     random: dict[str, Any]
     rows: list[Any]
     stopped: bool
-    best_score: float | None
+    best_score: float | None  # None stands for none
     n_worse: int
-    has_best: bool
-    best_network: dict[str, Tensor]
-    best_objective: dict[str, Tensor]
-
-    @classmethod
-    def of(cls, training: Training) -> _TrainingState:
-        orders = [
-            _OrderState(**{name: torch.from_numpy(x) for name, x in order.state.items()})
-            for order in training.sampler.orders
-        ]
-        best_network, best_objective = training.best_state or ({}, {})
-        return cls(
-            training.generator.get_state(),
-            orders,
-            dict(training.sampler.random.bit_generator.state),
-            training.rows,
-            training.stopped,
-            None if training.best_score == -float("inf") else training.best_score,
-            training.n_worse,
-            bool(training.best_state),
-            best_network,
-            best_objective,
-        )
-
-    def check(self, training: Training, epoch: int) -> None:
-        """Raise an error if a training cannot be in this state."""
-        sampler, n = training.sampler, len(self.rows)
-        _check_generator(self.generator, training.generator.device)
-        check_random_state(sampler.random.bit_generator, self.random)
-        require(len(self.orders) == len(sampler.orders), "it has other row orders")
-        for order, found in zip(sampler.orders, self.orders, strict=True):
-            order.check(found.arrays)
-        require(n == epoch or (self.stopped and 0 < n < epoch), f"it has {n} of {epoch} epochs")
-        require(n > 0 or not self.stopped, "it has stopped before it began")
-        for i, row in enumerate(self.rows, start=1):
-            recorded = decode(dict[str, float], row, {}, f"epoch {i}")
-            is_valid = recorded.keys() >= _RECORDED and recorded["epoch"] == i
-            require(is_valid, f"its epoch {i} cannot be {shorten(row)}")
-        if self.has_best:
-            _check_weights(self.best_network, training.network, training.network.state_dict())
-            _check_objective(self.best_objective, training.objective, (len(sampler.data.views),))
-
-    def load_into(self, training: Training, device: torch.device) -> None:
-        training.generator.set_state(self.generator)
-        for order, found in zip(training.sampler.orders, self.orders, strict=True):
-            order.state = found.arrays
-        training.sampler.random.bit_generator.state = self.random
-        training.rows, training.stopped = list(self.rows), self.stopped
-        training.n_worse = self.n_worse
-        training.best_score = -float("inf") if self.best_score is None else self.best_score
-        best = (self.best_network, self.best_objective) if self.has_best else ()
-        training.best_state = [{k: x.to(device) for k, x in state.items()} for state in best]
 
 
 @dataclass(frozen=True)
 class TrainerState:
-    """State of a trainer, of its trainings and of all random generators."""
+    """State of a trainer between two epochs, of its trainings and of all random generators."""
 
-    network: dict[str, Tensor]
-    objective: dict[str, Tensor]
-    optimizer: dict[str, Tensor]
-    generator: Tensor
-    cuda_generator: Tensor | None
+    tensors: dict[str, Tensor]
     epoch: int
-    step: int
-    terms: list[str]
-    sums: dict[str, Tensor]
-    trainings: list[_TrainingState]
+    trainings: list[_TrainingFacts]
 
     @classmethod
     def of(cls, trainer: Trainer) -> TrainerState:
-        """Return the state of a trainer, whose tensors are not copied."""
-        device, means = _device(trainer), trainer.means
-        return cls(
-            trainer.network.state_dict(),
-            trainer.objective.state_dict(),
-            optimizer_state(trainer.optimizer),
-            torch.get_rng_state(),  # of dropout, say
-            torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
-            trainer.epoch,
-            means.n,
-            list(means.sums),
-            means.sums,
-            [_TrainingState.of(training) for training in trainer.trainings],
-        )
+        """Copy the state of a trainer."""
+        device = _device(trainer)
+        tensors = {
+            **_named("network", trainer.network.state_dict()),
+            **_named("objective", trainer.objective.state_dict()),
+            **_named("optimizer", optimizer_state(trainer.optimizer)),
+            "generator": torch.get_rng_state(),  # of dropout, say
+        }
+        if device.type == "cuda":
+            tensors["cuda_generator"] = torch.cuda.get_rng_state(device)
+        for i, training in enumerate(trainer.trainings):
+            tensors[f"{i}.generator"] = training.generator.get_state()
+            for j, order in enumerate(training.sampler.orders):
+                numbers = {name: torch.from_numpy(x) for name, x in order.state.items()}
+                tensors |= _named(f"orders.{i}.{j}", numbers)
+            for part, state in zip(_BEST, training.best_state, strict=False):
+                tensors |= _named(f"{i}.{part}", state)
+        facts = [
+            _TrainingFacts(
+                dict(training.sampler.random.bit_generator.state),
+                list(training.rows),
+                training.stopped,
+                None if training.best_score == -float("inf") else training.best_score,
+                training.n_worse,
+            )
+            for training in trainer.trainings
+        ]
+        copies = {k: x.detach().to("cpu", copy=True) for k, x in tensors.items()}
+        return cls(copies, trainer.epoch, facts)
 
-    def check(self, trainer: Trainer, n_steps: int) -> None:
-        """Raise an error if a trainer with so many steps per epoch cannot be in this state."""
-        trainings, device = trainer.trainings, _device(trainer)
-        n_views, members = len(trainings[0].sampler.data.views), (len(trainings),)
+    def check(self, trainer: Trainer) -> None:
+        """Raise an error if a new trainer of as many trainings cannot be in this state."""
+        trainings, device, found = trainer.trainings, _device(trainer), self.tensors
+        expected = TrainerState.of(trainer).tensors
+        modules = [("network", trainer.network), ("objective", trainer.objective)]
+        for i, training in enumerate(trainings):
+            if self._part(f"{i}.{_BEST[0]}"):
+                modules += [(f"{i}.{k}", x) for k, x in zip(_BEST, training.modules, strict=True)]
+        n_views, coupling = len(trainings[0].sampler.data.views), trainer.objective.coupling
+        n_targets = coupling.n_targets(n_views)
         is_batched = trainer.network is not trainings[0].network
-        _check_weights(self.network, trainer.network, trainer.network.state_dict())
-        shape = (*members, n_views) if is_batched else (n_views,)
-        _check_objective(self.objective, trainer.objective, shape)
-        _check_optimizer(trainer.optimizer, self.optimizer)
-        _check_generator(self.generator, torch.device("cpu"))
-        is_cuda = self.cuda_generator is not None
-        require(is_cuda == (device.type == "cuda"), "it is of a fit on another kind of device")
-        if self.cuda_generator is not None:
-            _check_generator(self.cuda_generator, device)
-        require(self.step < n_steps, f"it is in step {self.step} of an epoch of {n_steps}")
-        require(self.step > 0 or not self.terms, "it has terms before the first step")
-        require(sorted(self.terms) == sorted(self.sums), "it has other terms than sums")
-        for name, x in self.sums.items():
-            is_valid = x.is_floating_point() and tuple(x.shape) in ((), members)
-            require(is_valid and bool(x.isfinite().all()), f"its sum of {name!r} is invalid")
-        require(len(trainings) == len(self.trainings), "it has another number of trainings")
-        for training, found in zip(trainings, self.trainings, strict=True):
-            found.check(training, self.epoch)
+        for at, module in modules:
+            expected |= _named(at, module.state_dict())
+            name = f"{at}.coupling.mean_cost"  # there is none before the first step
+            if name in found and n_targets is not None:
+                members = (len(trainings),) * (is_batched and at == "objective")
+                expected[name] = torch.zeros(*members, n_views, n_targets)
+        for name, x in found.items():
+            if name.startswith("optimizer.") or (name.startswith("orders.") and name in expected):
+                expected[name] = x  # whose shapes are checked below
+        check_tensors(found, expected)
+        for at, module in modules:
+            for name, p in module.named_parameters():
+                largest = max(1.0, p.detach().abs().max().item()) if p.numel() > 0 else 1.0
+                is_valid = bool((found[f"{at}.{name}"].abs() <= _GROWTH * largest).all())
+                require(is_valid, f"its '{at}.{name}' has values that no training gives")
+        _check_optimizer(trainer.optimizer, self._part("optimizer"))
+        _check_generator(found["generator"], torch.device("cpu"))
+        if "cuda_generator" in found:
+            _check_generator(found["cuda_generator"], device)
+        for i, (training, facts) in enumerate(zip(trainings, self.trainings, strict=True)):
+            _check_generator(found[f"{i}.generator"], training.generator.device)
+            check_random_state(training.sampler.random.bit_generator, facts.random)
+            for j, order in enumerate(training.sampler.orders):
+                order.check(self._order(i, j))
+            _check_rows(facts, self.epoch)
 
     def load_into(self, trainer: Trainer) -> None:
         """Set a trainer, its trainings and all random generators to this state."""
         device = _device(trainer)
-        trainer.network.load_state_dict(self.network)
+        trainer.network.load_state_dict(self._part("network"))
         # Running means of costs are not copied but assigned, so they must be on the device.
-        trainer.objective.load_state_dict({k: x.to(device) for k, x in self.objective.items()})
-        load_optimizer_state(trainer.optimizer, self.optimizer)
-        torch.set_rng_state(self.generator)
-        if self.cuda_generator is not None:
-            torch.cuda.set_rng_state(self.cuda_generator, device)
-        trainer.epoch, trainer.means.n = self.epoch, self.step
-        trainer.means.sums = {name: self.sums[name].to(device) for name in self.terms}
-        for training, found in zip(trainer.trainings, self.trainings, strict=True):
-            found.load_into(training, device)
+        trainer.objective.load_state_dict(self._part("objective", device))
+        load_optimizer_state(trainer.optimizer, self._part("optimizer"))
+        torch.set_rng_state(self.tensors["generator"])
+        if device.type == "cuda":
+            torch.cuda.set_rng_state(self.tensors["cuda_generator"], device)
+        trainer.epoch = self.epoch
+        for i, (training, facts) in enumerate(zip(trainer.trainings, self.trainings, strict=True)):
+            training.generator.set_state(self.tensors[f"{i}.generator"])
+            for j, order in enumerate(training.sampler.orders):
+                order.state = self._order(i, j)
+            training.sampler.random.bit_generator.state = facts.random
+            training.rows, training.stopped = list(facts.rows), facts.stopped
+            training.best_score = -float("inf") if facts.best_score is None else facts.best_score
+            training.n_worse = facts.n_worse
+            best = [self._part(f"{i}.{part}", device) for part in _BEST]
+            training.best_state = best if any(best) else []
+
+    def _part(self, at: str, device: torch.device | str = "cpu") -> dict[str, Tensor]:
+        """Copies of the tensors whose names begin with a path."""
+        start = f"{at}."
+        named = [(k, x) for k, x in self.tensors.items() if k.startswith(start)]
+        return {k.removeprefix(start): x.to(device, copy=True) for k, x in named}
+
+    def _order(self, i: int, j: int) -> dict[str, Any]:
+        """State of a row order of a training."""
+        return {name: x.numpy() for name, x in self._part(f"orders.{i}.{j}").items()}
+
+
+def _named(at: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors with a path before their names."""
+    return {f"{at}.{name}": x for name, x in tensors.items()}
+
+
+def _check_rows(facts: _TrainingFacts, epoch: int) -> None:
+    """Raise an error if a training cannot have recorded these rows by the end of an epoch."""
+    n = len(facts.rows)
+    is_valid = n == epoch or (facts.stopped and n < epoch)
+    require(is_valid and (n > 0 or not facts.stopped), f"it has {n} of {epoch} epochs")
+    for i, row in enumerate(facts.rows, start=1):
+        recorded = decode(dict[str, float], row, {}, f"epoch {i}")
+        is_valid = recorded.keys() >= _RECORDED and recorded["epoch"] == i
+        require(is_valid, f"its epoch {i} cannot be {shorten(row)}")
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer | None) -> dict[str, Tensor]:
@@ -269,30 +256,6 @@ def _check_generator(state: Tensor, device: torch.device) -> None:
         left, position = state[8:12].view(torch.int32).item(), state[16:24].view(torch.int64).item()
         is_valid = left + position == 625 or (left, position) == (1, 0)
         require(is_valid, "its random generator is invalid")
-
-
-def _check_objective(
-    found: Mapping[str, Tensor], objective: Objective, shape: tuple[int, ...]
-) -> None:
-    """Raise an error if an objective with costs of some shape (..., S) cannot be in a state."""
-    expected, coupling = objective.state_dict(), objective.coupling
-    for name, x in found.items():  # a fresh objective has no average of costs yet
-        if name.endswith(".mean_cost"):
-            expected.setdefault(name, torch.zeros(x.shape, dtype=torch.float32))
-    if "coupling.mean_cost" in found and (K := coupling.n_targets(shape[-1])) is not None:
-        expected["coupling.mean_cost"] = torch.zeros(*shape, K, dtype=torch.float32)
-    _check_weights(found, objective, expected)
-
-
-def _check_weights(
-    found: Mapping[str, Tensor], module: nn.Module, expected: Mapping[str, Tensor]
-) -> None:
-    """Raise an error if a module with an expected state cannot be in a state."""
-    check_tensors(found, expected)
-    for name, p in module.named_parameters():
-        largest = max(1.0, p.detach().abs().max().item()) if p.numel() > 0 else 1.0
-        is_valid = bool((found[name].abs() <= _GROWTH * largest).all())
-        require(is_valid, f"its {name!r} has values that no training gives")
 
 
 def _device(trainer: Trainer) -> torch.device:
