@@ -15,7 +15,6 @@ from torch import Tensor
 from hotview._files import file_lock
 from hotview._types import Array
 from hotview.estimators.parameters import pick_device
-from hotview.federated import client_policy as policy
 from hotview.federated.client_data import ClientData
 from hotview.federated.client_state import ClientState, read_client_state, write_client_state
 from hotview.federated.labels import fit_fusion, label_loss, linked_query, split_linked
@@ -127,13 +126,18 @@ class Client:
 
     def _start(self, message: Message) -> Message:
         settings = Settings.from_json(message.metadata["settings"])
-        policy.check_consent(self.data, self.shares, settings)
+        self._check_consent(settings)
         if "classes" not in message.metadata:  # the server first queries the label holder
             return self._classes(settings)
-        classes, names = policy.check_start(self.data, message)
+        names = message.metadata["names"]
+        if self.data.name not in names:
+            raise ValueError(
+                f"Expected names of organizations with {self.data.name!r} among them, but it is "
+                "not there"
+            )
         state = ClientState(
             settings.to_json(),
-            classes,
+            message.metadata["classes"],
             names,
             session_id=str(message.metadata["session"]),
             table_fingerprint=self.data.fingerprint,
@@ -147,6 +151,25 @@ class Client:
         self.trainer = self._make_trainer(state)
         self._save(state)
         return Message("start", {"name": self.data.name})
+
+    def _check_consent(self, settings: Settings) -> None:
+        """Refuse settings that send data which the client has not consented to send, or lacks."""
+        name = self.data.name
+        is_holder = settings.label_holder == name
+        if is_holder and not self.data.classes:
+            raise ValueError(
+                f"Expected {name!r} to hold the labels, but none of its rows has one. Name the "
+                "column of labels: label_column."
+            )
+        requested = {"features"} if settings.share_features else set()
+        if settings.share_labels and is_holder:
+            requested |= {"labels"}
+        if refused := sorted(requested - self.shares):
+            raise ValueError(
+                f"{name!r} is asked to send {refused[0]} of linked rows, and has not consented. "
+                f"Write share = {refused} into its configuration, or set share_{refused[0]} to "
+                "false"
+            )
 
     def _classes(self, settings: Settings) -> Message:
         """Return the classes and, where labels are shared, those of the training rows."""
@@ -212,8 +235,8 @@ class Client:
         digest = self._digest_state()  # another process may have written the file
         if self.trainer is None or self.state is None or digest != self._state_digest:
             state, restore = read_client_state(self.state_path)
-            policy.check_unchanged(self.data, self._budget, state)
-            policy.check_consent(self.data, self.shares, Settings.from_json(state.settings))
+            self._check_unchanged(state)
+            self._check_consent(Settings.from_json(state.settings))
             self.trainer = restore(self.data, self._make_trainer)
             self.state, self._state_digest = state, digest
         if message.metadata.get("session") != self.state.session_id:
@@ -221,6 +244,24 @@ class Client:
         session = Session(self.state.session_id, len(self.data.linked), self.state.classes)
         check_training_request(message, self.trainer.settings, session, self.state.names)
         return self.trainer, self.state
+
+    def _check_unchanged(self, state: ClientState) -> None:
+        """Refuse to continue a training with another privacy budget or another table."""
+        name = self.data.name
+        if state.budget != self._budget:
+            then, now = (
+                "without privacy" if x is None else "with epsilon = {} and delta = {}".format(*x)
+                for x in (state.budget, self._budget)
+            )
+            raise ValueError(
+                f"Expected {name!r} to continue as it began, {then}, but now it is {now}. Set it "
+                "back, or begin the training anew."
+            )
+        if state.table_fingerprint != self.data.fingerprint:
+            raise ValueError(
+                f"Expected the table of {name!r} to stay as it was when the training began, but "
+                "it has changed. Put it back, or begin the training anew."
+            )
 
     def _resume_label_holder(self, message: Message) -> LocalTrainer:
         """Return the trainer, or raise an error where this is not the label holder."""
@@ -247,7 +288,7 @@ class Client:
         if is_repeated and state.response is not None:
             return state.response  # it was lost on the way
         if not is_repeated:
-            policy.check_round(self.data, round, state)
+            self._check_round(round, trainer.settings.rounds, state)
         # From here on rows are used, and nothing is refused.
         if not is_repeated:
             state.request_digest, state.request_round, state.response = digest, round, None
@@ -273,6 +314,18 @@ class Client:
         state.response = Message("round", metadata, arrays)
         self._save(state)
         return state.response
+
+    def _check_round(self, round: int, n: int, state: ClientState) -> None:
+        """Refuse rounds that are over, or past the number that the noise is calibrated for."""
+        name, last = self.data.name, state.request_round
+        if round <= last:
+            raise ValueError(f"round {round} is over: {name!r} has answered round {last}")
+        if round > n + 1:  # the round after the last trains once more, and sends no quantiles
+            spent = "" if state.budget is None else "the privacy budget is spent: "
+            raise ValueError(
+                f"{spent}round {round} is past the end of the training of {name!r}, {n} rounds. "
+                "Begin a training of more rounds"
+            )
 
     def _record_release(self, state: ClientState) -> None:
         """Count a release before it is computed, whatever becomes of it.
