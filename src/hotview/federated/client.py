@@ -135,19 +135,19 @@ class Client:
                 f"Expected names of organizations with {self.data.name!r} among them, but it is "
                 "not there"
             )
+        releases = self._earlier_releases()
+        if self.privacy is not None:
+            releases.append(self._calibrate(self.privacy, settings, releases))
         state = ClientState(
             settings.to_json(),
             message.metadata["classes"],
             names,
             session_id=str(message.metadata["session"]),
             table_fingerprint=self.data.fingerprint,
-            releases=self._earlier_releases(),
+            releases=releases,
             budget=self._budget,
+            shared_codes=message.arrays.get("codes"),
         )
-        if "codes" in message.arrays:
-            state.shared_codes = message.arrays["codes"]
-        if self.privacy is not None:
-            state.releases.append(self._calibrate(self.privacy, settings, state.releases))
         self.trainer = self._make_trainer(state)
         self._save(state)
         return Message("start", {"name": self.data.name})
@@ -191,7 +191,7 @@ class Client:
         if not self.state_path.is_file():
             return []
         try:
-            state, _ = read_client_state(self.state_path)
+            state = read_client_state(self.state_path).client
         except ValueError:
             if self.privacy is None:
                 return []
@@ -234,10 +234,11 @@ class Client:
             )
         digest = self._digest_state()  # another process may have written the file
         if self.trainer is None or self.state is None or digest != self._state_digest:
-            state, restore = read_client_state(self.state_path)
+            content = read_client_state(self.state_path)
+            state = content.client
             self._check_unchanged(state)
             self._check_consent(Settings.from_json(state.settings))
-            self.trainer = restore(self.data, self._make_trainer)
+            self.trainer = content.restore(self.state_path, self.data, self._make_trainer)
             self.state, self._state_digest = state, digest
         if message.metadata.get("session") != self.state.session_id:
             raise ValueError(f"it is of another training than {self.data.name!r} began; begin anew")

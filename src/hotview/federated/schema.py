@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -279,9 +278,6 @@ def check_response(
         Session("", found.n_linked, [])
     elif form == "classes":
         n_classes = len(Session("", session.n_linked, found.classes).classes)
-    elif form == "round" and found.privacy is not None:
-        spent = [found.privacy.epsilon, found.privacy.delta]
-        check_numbers("privacy", [spent], (1, 2), 0, sys.float_info.max)
     elif form == "label_loss":
         check_numbers("loss or curvature", [[found.loss, found.curvature]], (1, 2), 0, MAX_VALUE)
     elif form == "fusion":

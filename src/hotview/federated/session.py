@@ -115,6 +115,9 @@ class SpentPrivacy:
     epsilon: float
     delta: float
 
+    def __post_init__(self) -> None:
+        require(min(self.epsilon, self.delta) >= 0, "its privacy cannot be negative")
+
 
 def check_names(names: Sequence[Any]) -> None:
     """Check the names of organizations, which are names of views, too.
