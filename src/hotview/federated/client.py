@@ -347,11 +347,11 @@ class Client:
         round = int(message.metadata["round"])
         linked = linked_query(round, settings, len(self.data.linked)).scores
         codes = trainer.linked_codes[linked]
-        result = label_loss(_by_client(message, "scores."), codes, settings.head_weight)
-        arrays = {f"gradient.{name}": x.numpy() for name, x in result.gradients.items()}
-        # The bound of `QuadraticSurrogate`, for a mean over labeled rows.
+        loss, gradients = label_loss(_by_client(message, "scores."), codes, settings.head_weight)
+        arrays = {f"gradient.{name}": x.numpy() for name, x in gradients.items()}
+        # The bound of `quadratic_surrogate`, for a mean over labeled rows.
         curvature = settings.head_weight / (4 * max(1, int((codes >= 0).sum())))
-        metadata = {"round": round, "loss": result.loss, "curvature": curvature}
+        metadata = {"round": round, "loss": loss, "curvature": curvature}
         return Message("label_loss", metadata, arrays)
 
     def _fit_fusion(self, message: Message) -> Message:
@@ -371,8 +371,7 @@ class Client:
             settings.random_state,
         )
         if is_last:
-            arrays = {} if head is None else vars(head)
-            return Message("fusion", {}, {k: x.astype(np.float32) for k, x in arrays.items()})
+            return Message("fusion", {}, {k: x.astype(np.float32) for k, x in head.items()})
         weights = {"names": list(message.metadata["names"]), "power": float(pool.power)}
         weights |= {"complete": list(pool.complete), "partial": list(pool.partial)}
         shared = {"codes": trainer.linked_codes} if settings.share_labels else {}

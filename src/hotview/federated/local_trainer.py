@@ -33,7 +33,7 @@ from hotview.training.rows import ViewRows
 from hotview.training.trainer import make_optimizer, optimizer_step
 from hotview.training.trainer_state import optimizer_state
 
-__all__ = ["ClientUpdate", "LocalTrainer", "QuadraticSurrogate", "ServerUpdate"]
+__all__ = ["ClientUpdate", "LocalTrainer", "ServerUpdate", "quadratic_surrogate"]
 
 _N_NEIGHBORS = 10  # of the graph along which shared labels are propagated
 
@@ -42,9 +42,8 @@ def _no_rows() -> IntArray:
     return np.empty(0, dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class QuadraticSurrogate:
-    r"""Local surrogate of a loss at another client: :math:`⟨g, x - x_0⟩ + c \|x - x_0\|^2`.
+def quadratic_surrogate(x: Tensor, at: Tensor, gradient: Tensor, curvature: float) -> Tensor:
+    r"""Return a surrogate of a loss at another client: :math:`⟨g, x - x_0⟩ + c \|x - x_0\|^2`.
 
     Its gradient at :math:`x_0`, the value that was sent, is the true gradient. For a transport
     cost with fixed plans it is the loss itself; for a cross-entropy it is an upper bound (with c
@@ -52,6 +51,8 @@ class QuadraticSurrogate:
 
     Parameters
     ----------
+    x : Tensor
+        x, the value now.
     at : Tensor
         x₀, the value that was sent.
     gradient : Tensor
@@ -59,22 +60,20 @@ class QuadraticSurrogate:
     curvature : float
         c.
 
+    Returns
+    -------
+    Tensor
+        The surrogate, a number.
+
     Examples
     --------
     >>> import torch
-    >>> from hotview.federated.local_trainer import QuadraticSurrogate
-    >>> QuadraticSurrogate(torch.zeros(2), torch.tensor([1.0, 0.0]), 2.0)(torch.tensor([3.0, 1.0]))
+    >>> from hotview.federated.local_trainer import quadratic_surrogate
+    >>> quadratic_surrogate(torch.tensor([3.0, 1.0]), torch.zeros(2), torch.tensor([1.0, 0.0]), 2.0)
     tensor(23.)
     """
-
-    at: Tensor
-    gradient: Tensor
-    curvature: float
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the surrogate loss at `x`."""
-        d = x - self.at
-        return (self.gradient * d).sum() + self.curvature * d.square().sum()
+    d = x - at
+    return (gradient * d).sum() + curvature * d.square().sum()
 
 
 @dataclass
@@ -356,7 +355,7 @@ class LocalTrainer:
         if "scores" in gradients:
             values["scores"] = self.score(update.linked)
         return {
-            k: QuadraticSurrogate(update.sent[k].to(x), gradients[k].to(x), curvatures[k])(x)
+            k: quadratic_surrogate(x, update.sent[k].to(x), gradients[k].to(x), curvatures[k])
             for k, x in values.items()
         }
 
