@@ -22,8 +22,7 @@ from hotview.federated.local_trainer import LocalTrainer, ServerUpdate
 from hotview.federated.messages import Message
 from hotview.federated.partial_models import save_partial_model
 from hotview.federated.privacy import GaussianMechanism, Privacy, ReleaseRecord, total_epsilon
-from hotview.federated.schema import check_request, check_training_request
-from hotview.federated.session import Session
+from hotview.federated.schema import Session, check_request, check_training_request
 from hotview.federated.settings import Settings
 from hotview.persistence.models import MODEL_FORMAT
 

@@ -19,7 +19,7 @@ from hotview.federated.labels import linked_query
 from hotview.federated.local_trainer import ClientUpdate, LocalTrainer
 from hotview.federated.messages import Message
 from hotview.federated.privacy import Privacy, ReleaseRecord
-from hotview.federated.session import check_classes, check_names
+from hotview.federated.schema import check_classes, check_names
 from hotview.federated.settings import Settings
 from hotview.training.trainer_state import (
     check_random_state,

@@ -19,7 +19,7 @@ from hotview.federated.client_data import ClientData
 from hotview.federated.labels import LinkedQuery
 from hotview.federated.privacy import GaussianMechanism
 from hotview.federated.quantiles import quantile_means, shared_directions
-from hotview.federated.session import MAX_VALUE
+from hotview.federated.schema import MAX_VALUE
 from hotview.federated.settings import Settings
 from hotview.losses import reconstruction_error
 from hotview.losses.orthogonality import second_moment

@@ -16,8 +16,14 @@ from hotview.estimators.inference import EnsembleMember, FusionRule, HeadEnsembl
 from hotview.federated.client_state import ClientState
 from hotview.federated.local_trainer import LocalTrainer
 from hotview.federated.messages import Message, check_json
-from hotview.federated.schema import read_metadata
-from hotview.federated.session import SentHead, SentPlan, SentPool, check_known, check_names
+from hotview.federated.schema import (
+    SentHead,
+    SentPlan,
+    SentPool,
+    check_known,
+    check_names,
+    read_metadata,
+)
 from hotview.federated.settings import Settings
 from hotview.ingest.frames import columns_of
 from hotview.ingest.preprocessing import Preprocessing

@@ -16,7 +16,7 @@ from hotview._files import output_lock
 from hotview._types import Array
 from hotview.federated.local_trainer import ClientUpdate
 from hotview.federated.messages import Channel, Failure, Message, to_line
-from hotview.federated.schema import check_response
+from hotview.federated.schema import Session, check_names, check_response
 from hotview.federated.server_coupling import CouplingResult, ServerCoupling
 from hotview.federated.server_state import (
     FederatedResult,
@@ -24,7 +24,6 @@ from hotview.federated.server_state import (
     read_server_state,
     write_server_state,
 )
-from hotview.federated.session import Session, check_names
 from hotview.federated.settings import Settings
 from hotview.training.process_group import catch_interrupt
 from hotview.training.progress import ProgressBar

@@ -15,9 +15,14 @@ from hotview._files import atomic_write
 from hotview._types import Array
 from hotview.federated.client_state import read_state, state_errors, write_state
 from hotview.federated.messages import Message, check_json
-from hotview.federated.schema import check_training_request
+from hotview.federated.schema import (
+    SentPlan,
+    SentPool,
+    Session,
+    SpentPrivacy,
+    check_training_request,
+)
 from hotview.federated.server_coupling import ServerCoupling
-from hotview.federated.session import SentPlan, SentPool, Session, SpentPrivacy
 from hotview.federated.settings import Settings
 from hotview.training.trainer import History
 
