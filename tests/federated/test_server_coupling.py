@@ -3,8 +3,7 @@ import pytest
 import torch
 from small_federation import directions
 
-from hotview.federated.local_trainer import ClientUpdate, quadratic_surrogate
-from hotview.federated.quantiles import quantile_means
+from hotview.federated.local_trainer import ClientUpdate, quadratic_surrogate, quantile_means
 from hotview.federated.server_coupling import ServerCoupling, quantile_costs
 from hotview.federated.settings import Settings
 from hotview.losses.orthogonality import orthogonality, second_moment
