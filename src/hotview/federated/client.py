@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -289,8 +290,7 @@ class Client:
             return state.response  # it was lost on the way
         if not is_repeated:
             self._check_round(round, trainer.settings.rounds, state)
-        # From here on rows are used, and nothing is refused.
-        if not is_repeated:
+            # From here on rows are used, and nothing is refused.
             state.request_digest, state.request_round, state.response = digest, round, None
             if trainer.mechanism is not None and round <= trainer.settings.rounds:
                 self._record_release(state)
@@ -336,7 +336,8 @@ class Client:
         assert self.privacy is not None
         seed = self.privacy.seed
         state.noise_seed = str(secrets.randbits(128) if seed is None else seed)
-        state.count_release()
+        *before, last = state.releases
+        state.releases = [*before, replace(last, n_releases=last.n_releases + 1)]
         self._save(state)
 
     def _label_loss(self, message: Message) -> Message:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from hotview.federated.labels import linked_query
 from hotview.federated.local_trainer import ClientUpdate, LocalTrainer
 from hotview.federated.messages import Message
 from hotview.federated.privacy import Privacy, ReleaseRecord
-from hotview.federated.schema import check_classes, check_names
+from hotview.federated.schema import check_arrays, check_classes, check_names
 from hotview.federated.settings import Settings
 from hotview.training.trainer_state import (
     check_random_state,
@@ -130,11 +130,6 @@ class ClientState:
         """Noise multiplier; 0 without privacy."""
         return 0.0 if self.budget is None else self.releases[-1].noise
 
-    def count_release(self) -> None:
-        """Record one more release."""
-        *before, last = self.releases
-        self.releases = [*before, replace(last, n_releases=last.n_releases + 1)]
-
 
 @dataclass(frozen=True)
 class StateFile:
@@ -238,16 +233,14 @@ def state_errors(path: Path, format: FileFormat) -> Iterator[None]:
 
 def _check_values(state: ClientState, data: ClientData) -> None:
     """Check what a trainer is made from, and what is compared with messages."""
-    s, codes, G = Settings.from_json(state.settings), state.shared_codes, state.references
+    s, G = Settings.from_json(state.settings), state.references
     require(data.name in state.names, f"its names do not include {data.name!r}")
-    if codes is not None:
-        check_tensors({"codes": torch.from_numpy(codes)}, {"codes": torch.from_numpy(data.linked)})
-        fits = codes.min(initial=-1) >= -1 and codes.max(initial=-1) < len(state.classes)
-        require(bool(fits), "its codes are no classes")
-    found = {} if G is None else {"references": torch.from_numpy(G)}
-    has_references = s.coupling == "hot-reference" and state.update.round > 0
-    like = torch.zeros(s.n_references, s.quantiles, s.n_components)
-    check_tensors(found, {"references": like} if has_references else {})
+    shapes: dict[str, tuple[int, ...]] = {}
+    if s.coupling == "hot-reference" and state.update.round > 0:
+        shapes["references"] = (s.n_references, s.quantiles, s.n_components)
+    held = {"references": G, "codes": state.shared_codes}
+    found = {name: x for name, x in held.items() if x is not None}
+    check_arrays(found, shapes, {"codes": data.linked.shape}, len(state.classes))
     fits = G is None or bool(abs(G).max() <= s.max_reference)
     require(fits, "its references are farther than any can be")
     if state.budget is not None:

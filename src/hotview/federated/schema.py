@@ -24,6 +24,7 @@ __all__ = [
     "SentPool",
     "Session",
     "SpentPrivacy",
+    "check_arrays",
     "check_classes",
     "check_known",
     "check_names",
@@ -273,9 +274,9 @@ def check_request(message: Message, n_linked: int) -> None:
         session = Session(request.session, n_linked, request.classes)
         shares_labels = Settings.from_json(request.settings).share_labels
         codes: Shapes = {"codes": (n_linked,)} if shares_labels else {}
-        _check_arrays(message, {}, codes, len(session.classes))
+        check_arrays(message.arrays, {}, codes, len(session.classes))
     elif form in ("hello", "classes"):
-        _check_arrays(message, {})
+        check_arrays(message.arrays, {})
 
 
 def check_training_request(
@@ -325,7 +326,7 @@ def check_training_request(
         if request.head is not None:
             check_known(request.head, names)
             shapes |= _head_shapes(request.head, s, n_classes)
-    _check_arrays(message, shapes, optional, n_classes)
+    check_arrays(message.arrays, shapes, optional, n_classes)
     if form == "round":
         check_server_update(message, s, len(names))
 
@@ -428,7 +429,7 @@ def check_response(
         found.pool.check(asked["names"])
     elif form == "head" and not response.arrays:
         shapes = {}  # there is no head where a class has no training row
-    _check_arrays(response, shapes, {}, n_classes)
+    check_arrays(response.arrays, shapes, {}, n_classes)
     for gradient in response.arrays.values() if form == "label_loss" else ():
         _check_gradient("scores", gradient, found.curvature, settings, 1)
     if (Q := response.arrays.get("quantiles")) is not None:
@@ -482,14 +483,14 @@ def _head_shapes(names: Sequence[str], settings: Settings, n_classes: int) -> Sh
     return {"weight": (n_classes, len(names) * settings.encoder_dim), "bias": (n_classes,)}
 
 
-def _check_arrays(
-    message: Message,
+def check_arrays(
+    found: Mapping[str, Array],
     shapes: Shapes,
     optional: Shapes | None = None,
     n_classes: int = 0,
 ) -> None:
     """Check names, shapes, types and values of all arrays; ``codes`` are of classes."""
-    known, found = {**shapes, **(optional or {})}, message.arrays
+    known = {**shapes, **(optional or {})}
     fits = shapes.keys() <= found.keys() <= known.keys()
     require(fits, f"it holds {sorted(found)[:8]}, and {sorted(shapes)} were asked for")
     for name in (name for name in known if name in found):
