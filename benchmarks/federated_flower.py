@@ -34,8 +34,7 @@ from sample_tables import SMALL, write_tables
 
 from hotview.cli.demo import SAMPLE_NAMES, write_sample_federation
 from hotview.federated import InProcessChannel, Server, Settings
-from hotview.federated.app_template import write_app
-from hotview.federated.configuration import open_client
+from hotview.federated.configuration import open_client, write_app
 
 TIMEOUT, PATIENCE = 120.0, 3600.0
 #: what happens in ten rounds, by organization and round; `faulty_client` lets it

@@ -23,7 +23,7 @@ from hotview.cli.federated_jobs import (
 from hotview.cli.output_files import write_table
 from hotview.datasets import load_handwritten, make_views
 from hotview.federated import FederatedResult, InProcessChannel, Message, Privacy, Server
-from hotview.federated.app_template import write_app
+from hotview.federated.configuration import write_app
 from hotview.federated.settings import Settings
 
 NAMES = ["clinical", "genetic", "imaging"]

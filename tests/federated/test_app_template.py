@@ -9,8 +9,12 @@ from sample_tables import NAMES
 
 import hotview
 from hotview.federated import Settings
-from hotview.federated.app_template import render_app, write_app
-from hotview.federated.configuration import format_run_config, read_client_config
+from hotview.federated.configuration import (
+    format_run_config,
+    read_client_config,
+    render_app,
+    write_app,
+)
 
 
 @pytest.fixture

@@ -288,7 +288,7 @@ def test_no_refusal_depends_on_rows_and_every_answer_is_counted(tmp_path, ask):
             assert np.isfinite(answer.arrays["quantiles"]).all()
             break
         n_answered = 1 + (len(told) < len(SCALES))
-        assert read_client_state(client.state_path)[0].releases[-1].n_releases == n_answered
+        assert read_client_state(client.state_path).client.releases[-1].n_releases == n_answered
         refusals.append(told)
     assert refusals[0] == refusals[1]
 
@@ -307,7 +307,7 @@ def test_a_release_that_fails_is_counted_and_repeated_with_the_same_noise(
         raise KeyboardInterrupt
 
     def releases():
-        return read_client_state(client.state_path)[0].releases[-1]
+        return read_client_state(client.state_path).client.releases[-1]
 
     make_update = LocalTrainer.make_update
     with monkeypatch.context() as patch:
@@ -323,7 +323,7 @@ def test_a_release_that_fails_is_counted_and_repeated_with_the_same_noise(
     for update in made:
         np.testing.assert_array_equal(update.sent["quantiles"].numpy(), answer.arrays["quantiles"])
     assert releases().n_releases == 1
-    assert read_client_state(client.state_path)[0].noise_seed == ""
+    assert read_client_state(client.state_path).client.noise_seed == ""
     told = client.handle(changed(message, round=2)).metadata["privacy"]["epsilon"]
     assert told == pytest.approx(total_epsilon([releases()], 1e-5))
     assert releases().n_releases == 2
@@ -338,7 +338,7 @@ def test_clients_with_one_folder_count_together(tmp_path):
         other = changed(message, {"references": message.arrays["references"] + 1})
         with pytest.raises(ValueError, match=f"round {round} is over"):
             (second if client is first else first).handle(other)
-    assert read_client_state(first.state_path)[0].releases[-1].n_releases == 3
+    assert read_client_state(first.state_path).client.releases[-1].n_releases == 3
 
 
 def telling():

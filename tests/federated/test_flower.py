@@ -10,8 +10,7 @@ from small_federation import settings
 
 from hotview.federated import InProcessChannel, Message, Server
 from hotview.federated.configuration import format_run_config, open_client
-from hotview.federated.flower import make_client_app, make_server_app
-from hotview.federated.flower_channel import pack, unpack
+from hotview.federated.flower import make_client_app, make_server_app, pack, unpack
 
 SMALL = settings(rounds=2, label_holder="clinical")
 

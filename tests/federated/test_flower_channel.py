@@ -7,7 +7,7 @@ from loopback import exchanges
 from near_grid import NearGrid
 
 from hotview.federated import Failure, Message
-from hotview.federated.flower_channel import FlowerChannel, pack, pack_name, read_reply, unpack
+from hotview.federated.flower import FlowerChannel, pack, read_reply, unpack
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_errors_of_flower_are_told_in_words(asked, code, reason, start):
 def echo(name):
     def handle(asked):
         if asked.metadata.message_type == "query.name":
-            return flwr.app.Message(pack_name(name), reply_to=asked)
+            return flwr.app.Message(pack(None, name), reply_to=asked)
         return flwr.app.Message(pack(unpack(asked.content)[1], name), reply_to=asked)
 
     return handle
@@ -103,7 +103,7 @@ def test_nodes_without_a_name_are_asked_once():
 
 
 def test_nodes_that_do_not_say_who_they_are_hold_up_one_round_only(monkeypatch):
-    monkeypatch.setattr("hotview.federated.flower_channel._NAME_TIMEOUT", 0.01)
+    monkeypatch.setattr("hotview.federated.flower._NAME_TIMEOUT", 0.01)
     number = RecordDict({"hotview": ConfigRecord({"name": 3})})
     silent = (
         lambda asked: None,
@@ -149,7 +149,7 @@ def test_a_reply_that_flower_cannot_read_hides_no_other():
 def test_it_waits_for_all(monkeypatch):
     channel = carrier_of({1: echo("clinical"), 2: echo("genetic")})
     monkeypatch.setattr(
-        "hotview.federated.flower_channel.time.sleep",
+        "hotview.federated.flower.time.sleep",
         lambda seconds: channel._grid.nodes.update({3: echo("imaging")}),
     )
     channel.wait_for_clients(patience=60)

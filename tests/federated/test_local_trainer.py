@@ -10,7 +10,7 @@ from small_federation import CLASSES, HOLDER, N_LINKED, N_ROWS, client_data, dir
 from torch.nn.functional import cross_entropy
 
 from hotview.federated.labels import LinkedQuery, split_linked
-from hotview.federated.local_trainer import LocalTrainer, QuadraticSurrogate, ServerUpdate
+from hotview.federated.local_trainer import LocalTrainer, ServerUpdate, quadratic_surrogate
 from hotview.federated.privacy import GaussianMechanism
 from hotview.ot import sliced_cost
 from hotview.training.trainer_state import optimizer_state
@@ -44,7 +44,7 @@ def pull(at, target, curvature):
     """The surrogate of a cross-entropy."""
     x = at.clone().requires_grad_()
     (slope,) = torch.autograd.grad(cross_entropy(x, target), x)
-    return QuadraticSurrogate(at, slope, curvature)
+    return lambda x: quadratic_surrogate(x, at, slope, curvature)
 
 
 @few(max_examples=50, deadline=None)

@@ -22,8 +22,7 @@ from sample_tables import NAMES, write_tables
 from sample_tables import SMALL as SAMPLE
 
 from hotview.federated import InProcessChannel, Server, Settings
-from hotview.federated.app_template import write_app
-from hotview.federated.configuration import open_client
+from hotview.federated.configuration import open_client, write_app
 
 pytestmark = pytest.mark.slow
 LONG = 900  # seconds in which a whole training must be over

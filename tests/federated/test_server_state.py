@@ -10,6 +10,7 @@ import torch
 from hotview._archive import read_archive, write_archive
 from hotview.federated import FederatedResult, Message, Settings
 from hotview.federated.local_trainer import ClientUpdate
+from hotview.federated.schema import Session
 from hotview.federated.server_coupling import ServerCoupling
 from hotview.federated.server_state import (
     _FORMAT,
@@ -18,7 +19,6 @@ from hotview.federated.server_state import (
     write_outcome,
     write_server_state,
 )
-from hotview.federated.session import Session
 
 NAMES = ["st", "st.mary", "st.mary.weights"]  # whose arrays have similar names
 SETTINGS = Settings(

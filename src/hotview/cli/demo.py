@@ -217,7 +217,7 @@ def write_sample_federation(folder: Path, random_state: int) -> list[Path]:
         Files of the organizations, and the labels for evaluation.
     """
     from hotview.federated import Settings
-    from hotview.federated.app_template import write_app
+    from hotview.federated.configuration import write_app
 
     settings = Settings(label_holder=SAMPLE_HOLDER, random_state=random_state)
     app = write_app(folder, SAMPLE_NAMES, settings)

@@ -57,7 +57,7 @@ def new(
         names = list(SAMPLE_NAMES)
         write_sample_federation(app, random_state)
     else:
-        from hotview.federated.app_template import write_app
+        from hotview.federated.configuration import write_app
         from hotview.federated.settings import Settings
 
         names = list(organization or ())

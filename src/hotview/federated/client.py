@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from torch import Tensor
 from hotview._files import file_lock
 from hotview._types import Array
 from hotview.estimators.parameters import pick_device
-from hotview.federated import client_policy as policy
 from hotview.federated.client_data import ClientData
 from hotview.federated.client_state import ClientState, read_client_state, write_client_state
 from hotview.federated.labels import fit_fusion, label_loss, linked_query, split_linked
@@ -23,8 +23,7 @@ from hotview.federated.local_trainer import LocalTrainer, ServerUpdate
 from hotview.federated.messages import Message
 from hotview.federated.partial_models import save_partial_model
 from hotview.federated.privacy import GaussianMechanism, Privacy, ReleaseRecord, total_epsilon
-from hotview.federated.schema import check_request, check_training_request
-from hotview.federated.session import Session
+from hotview.federated.schema import Session, check_request, check_training_request
 from hotview.federated.settings import Settings
 from hotview.persistence.models import MODEL_FORMAT
 
@@ -127,26 +126,50 @@ class Client:
 
     def _start(self, message: Message) -> Message:
         settings = Settings.from_json(message.metadata["settings"])
-        policy.check_consent(self.data, self.shares, settings)
+        self._check_consent(settings)
         if "classes" not in message.metadata:  # the server first queries the label holder
             return self._classes(settings)
-        classes, names = policy.check_start(self.data, message)
+        names = message.metadata["names"]
+        if self.data.name not in names:
+            raise ValueError(
+                f"Expected names of organizations with {self.data.name!r} among them, but it is "
+                "not there"
+            )
+        releases = self._earlier_releases()
+        if self.privacy is not None:
+            releases.append(self._calibrate(self.privacy, settings, releases))
         state = ClientState(
             settings.to_json(),
-            classes,
+            message.metadata["classes"],
             names,
             session_id=str(message.metadata["session"]),
             table_fingerprint=self.data.fingerprint,
-            releases=self._earlier_releases(),
+            releases=releases,
             budget=self._budget,
+            shared_codes=message.arrays.get("codes"),
         )
-        if "codes" in message.arrays:
-            state.shared_codes = message.arrays["codes"]
-        if self.privacy is not None:
-            state.releases.append(self._calibrate(self.privacy, settings, state.releases))
         self.trainer = self._make_trainer(state)
         self._save(state)
         return Message("start", {"name": self.data.name})
+
+    def _check_consent(self, settings: Settings) -> None:
+        """Refuse settings that send data which the client has not consented to send, or lacks."""
+        name = self.data.name
+        is_holder = settings.label_holder == name
+        if is_holder and not self.data.classes:
+            raise ValueError(
+                f"Expected {name!r} to hold the labels, but none of its rows has one. Name the "
+                "column of labels: label_column."
+            )
+        requested = {"features"} if settings.share_features else set()
+        if settings.share_labels and is_holder:
+            requested |= {"labels"}
+        if refused := sorted(requested - self.shares):
+            raise ValueError(
+                f"{name!r} is asked to send {refused[0]} of linked rows, and has not consented. "
+                f"Write share = {refused} into its configuration, or set share_{refused[0]} to "
+                "false"
+            )
 
     def _classes(self, settings: Settings) -> Message:
         """Return the classes and, where labels are shared, those of the training rows."""
@@ -168,7 +191,7 @@ class Client:
         if not self.state_path.is_file():
             return []
         try:
-            state, _ = read_client_state(self.state_path)
+            state = read_client_state(self.state_path).client
         except ValueError:
             if self.privacy is None:
                 return []
@@ -211,16 +234,35 @@ class Client:
             )
         digest = self._digest_state()  # another process may have written the file
         if self.trainer is None or self.state is None or digest != self._state_digest:
-            state, restore = read_client_state(self.state_path)
-            policy.check_unchanged(self.data, self._budget, state)
-            policy.check_consent(self.data, self.shares, Settings.from_json(state.settings))
-            self.trainer = restore(self.data, self._make_trainer)
+            content = read_client_state(self.state_path)
+            state = content.client
+            self._check_unchanged(state)
+            self._check_consent(Settings.from_json(state.settings))
+            self.trainer = content.restore(self.state_path, self.data, self._make_trainer)
             self.state, self._state_digest = state, digest
         if message.metadata.get("session") != self.state.session_id:
             raise ValueError(f"it is of another training than {self.data.name!r} began; begin anew")
         session = Session(self.state.session_id, len(self.data.linked), self.state.classes)
         check_training_request(message, self.trainer.settings, session, self.state.names)
         return self.trainer, self.state
+
+    def _check_unchanged(self, state: ClientState) -> None:
+        """Refuse to continue a training with another privacy budget or another table."""
+        name = self.data.name
+        if state.budget != self._budget:
+            then, now = (
+                "without privacy" if x is None else "with epsilon = {} and delta = {}".format(*x)
+                for x in (state.budget, self._budget)
+            )
+            raise ValueError(
+                f"Expected {name!r} to continue as it began, {then}, but now it is {now}. Set it "
+                "back, or begin the training anew."
+            )
+        if state.table_fingerprint != self.data.fingerprint:
+            raise ValueError(
+                f"Expected the table of {name!r} to stay as it was when the training began, but "
+                "it has changed. Put it back, or begin the training anew."
+            )
 
     def _resume_label_holder(self, message: Message) -> LocalTrainer:
         """Return the trainer, or raise an error where this is not the label holder."""
@@ -247,9 +289,8 @@ class Client:
         if is_repeated and state.response is not None:
             return state.response  # it was lost on the way
         if not is_repeated:
-            policy.check_round(self.data, round, state)
-        # From here on rows are used, and nothing is refused.
-        if not is_repeated:
+            self._check_round(round, trainer.settings.rounds, state)
+            # From here on rows are used, and nothing is refused.
             state.request_digest, state.request_round, state.response = digest, round, None
             if trainer.mechanism is not None and round <= trainer.settings.rounds:
                 self._record_release(state)
@@ -274,6 +315,18 @@ class Client:
         self._save(state)
         return state.response
 
+    def _check_round(self, round: int, n: int, state: ClientState) -> None:
+        """Refuse rounds that are over, or past the number that the noise is calibrated for."""
+        name, last = self.data.name, state.request_round
+        if round <= last:
+            raise ValueError(f"round {round} is over: {name!r} has answered round {last}")
+        if round > n + 1:  # the round after the last trains once more, and sends no quantiles
+            spent = "" if state.budget is None else "the privacy budget is spent: "
+            raise ValueError(
+                f"{spent}round {round} is past the end of the training of {name!r}, {n} rounds. "
+                "Begin a training of more rounds"
+            )
+
     def _record_release(self, state: ClientState) -> None:
         """Count a release before it is computed, whatever becomes of it.
 
@@ -283,7 +336,8 @@ class Client:
         assert self.privacy is not None
         seed = self.privacy.seed
         state.noise_seed = str(secrets.randbits(128) if seed is None else seed)
-        state.count_release()
+        *before, last = state.releases
+        state.releases = [*before, replace(last, n_releases=last.n_releases + 1)]
         self._save(state)
 
     def _label_loss(self, message: Message) -> Message:
@@ -293,11 +347,11 @@ class Client:
         round = int(message.metadata["round"])
         linked = linked_query(round, settings, len(self.data.linked)).scores
         codes = trainer.linked_codes[linked]
-        result = label_loss(_by_client(message, "scores."), codes, settings.head_weight)
-        arrays = {f"gradient.{name}": x.numpy() for name, x in result.gradients.items()}
-        # The bound of `QuadraticSurrogate`, for a mean over labeled rows.
+        loss, gradients = label_loss(_by_client(message, "scores."), codes, settings.head_weight)
+        arrays = {f"gradient.{name}": x.numpy() for name, x in gradients.items()}
+        # The bound of `quadratic_surrogate`, for a mean over labeled rows.
         curvature = settings.head_weight / (4 * max(1, int((codes >= 0).sum())))
-        metadata = {"round": round, "loss": result.loss, "curvature": curvature}
+        metadata = {"round": round, "loss": loss, "curvature": curvature}
         return Message("label_loss", metadata, arrays)
 
     def _fit_fusion(self, message: Message) -> Message:
@@ -317,8 +371,7 @@ class Client:
             settings.random_state,
         )
         if is_last:
-            arrays = {} if head is None else vars(head)
-            return Message("fusion", {}, {k: x.astype(np.float32) for k, x in arrays.items()})
+            return Message("fusion", {}, {k: x.astype(np.float32) for k, x in head.items()})
         weights = {"names": list(message.metadata["names"]), "power": float(pool.power)}
         weights |= {"complete": list(pool.complete), "partial": list(pool.partial)}
         shared = {"codes": trainer.linked_codes} if settings.share_labels else {}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +19,7 @@ from hotview.federated.labels import linked_query
 from hotview.federated.local_trainer import ClientUpdate, LocalTrainer
 from hotview.federated.messages import Message
 from hotview.federated.privacy import Privacy, ReleaseRecord
-from hotview.federated.session import check_classes, check_names
+from hotview.federated.schema import check_arrays, check_classes, check_names
 from hotview.federated.settings import Settings
 from hotview.training.trainer_state import (
     check_random_state,
@@ -29,10 +28,17 @@ from hotview.training.trainer_state import (
     optimizer_state,
 )
 
-__all__ = ["ClientState", "read_client_state", "read_state", "write_client_state", "write_state"]
+__all__ = [
+    "ClientState",
+    "StateFile",
+    "read_client_state",
+    "read_state",
+    "state_errors",
+    "write_client_state",
+    "write_state",
+]
 
 T = TypeVar("T")
-Restore = Callable[[ClientData, Callable[["ClientState"], LocalTrainer]], LocalTrainer]
 _FORMAT = FileFormat(
     "hotview federated state",
     2,
@@ -95,19 +101,38 @@ class ClientState:
     shared_codes: IntArray | None = None
     table_fingerprint: str = ""
 
+    def __post_init__(self) -> None:
+        """Check what needs no data of the client: names, rounds, losses, releases and budget."""
+        n_rounds = Settings.from_json(self.settings).rounds
+        check_classes(self.classes)
+        check_names(self.names)
+        n_asked, n_answered = self.request_round, self.update.round
+        fits = n_answered <= n_asked <= n_rounds + 1
+        fits &= bool(self.response) == (n_asked == n_answered > 0)
+        require(fits, "its rounds are impossible")
+        is_pending = n_asked > n_answered
+        fits = self.noise_seed.isdecimal() if is_pending else self.noise_seed == ""
+        require(fits and len(self.noise_seed) < 50, "its seed of the noise is impossible")
+        for row in self.history:
+            decode(dict[str, float], row, {}, "history")
+        require(len(self.history) <= n_rounds, "it has more losses than rounds")
+        for record in self.releases:
+            fits = record.noise > 0 and record.n_rows > 0 and record.sample_size > 0
+            require(fits, f"its releases cannot be {record}")
+        if self.budget is not None:
+            require(len(self.budget) == 2, "its budget is not an epsilon and a delta")
+            Privacy(self.budget[0], self.budget[1])
+            fits = len(self.releases) > 0 and self.releases[-1].n_releases <= n_rounds
+            require(fits, "it has other releases than its noise is calibrated for")
+
     @property
     def noise(self) -> float:
         """Noise multiplier; 0 without privacy."""
         return 0.0 if self.budget is None else self.releases[-1].noise
 
-    def count_release(self) -> None:
-        """Record one more release."""
-        *before, last = self.releases
-        self.releases = [*before, replace(last, n_releases=last.n_releases + 1)]
-
 
 @dataclass(frozen=True)
-class _StateFile:
+class StateFile:
     """Content of the file of a client: its state, and the state of its trainer."""
 
     client: ClientState
@@ -115,6 +140,47 @@ class _StateFile:
     optimizer: dict[str, Tensor]
     streams: list[dict[str, Array]]
     random: dict[str, Any]
+
+    def restore(
+        self, path: Path, data: ClientData, make_trainer: Callable[[ClientState], LocalTrainer]
+    ) -> LocalTrainer:
+        """Return a trainer in this state, after a check that it fits the data of the client.
+
+        Parameters
+        ----------
+        path : Path
+            The file, for errors.
+        data : ClientData
+            Data of the client.
+        make_trainer : callable
+            Makes a new trainer for the state of a client.
+
+        Returns
+        -------
+        LocalTrainer
+            The trainer.
+        """
+        with state_errors(path, _FORMAT):
+            _check_values(self.client, data)
+        trainer = make_trainer(self.client)
+        with state_errors(path, _FORMAT):
+            _check_update(self.client, trainer)
+            self._load_into(trainer)
+        return trainer
+
+    def _load_into(self, trainer: LocalTrainer) -> None:
+        """Load the state of a newly made trainer, after everything is checked."""
+        bit_generator = trainer.random.bit_generator
+        check_tensors(self.network, trainer.network.state_dict())
+        check_random_state(bit_generator, self.random)
+        for stream, state in zip(trainer.streams, self.streams, strict=True):
+            stream.check(state)
+        load_optimizer_state(trainer.optimizer, self.optimizer)
+        trainer.network.load_state_dict(self.network)
+        bit_generator.state = self.random
+        for stream, state in zip(trainer.streams, self.streams, strict=True):
+            stream.state = state
+        trainer.network.eval()
 
 
 def write_client_state(path: Path, state: ClientState, trainer: LocalTrainer) -> None:
@@ -129,7 +195,7 @@ def write_client_state(path: Path, state: ClientState, trainer: LocalTrainer) ->
     trainer : LocalTrainer
         Its trainer, whose weights, optimizer and generators are written, too.
     """
-    content = _StateFile(
+    content = StateFile(
         state,
         trainer.network.state_dict(),
         optimizer_state(trainer.optimizer),
@@ -139,8 +205,8 @@ def write_client_state(path: Path, state: ClientState, trainer: LocalTrainer) ->
     write_state(path, _FORMAT, content)
 
 
-def read_client_state(path: Path) -> tuple[ClientState, Restore]:
-    """Read the file that `write_client_state` wrote.
+def read_client_state(path: Path) -> StateFile:
+    """Return the content of the file that `write_client_state` wrote.
 
     Parameters
     ----------
@@ -149,78 +215,32 @@ def read_client_state(path: Path) -> tuple[ClientState, Restore]:
 
     Returns
     -------
-    state : ClientState
-        State of the client; what depends on the client's data is not checked yet.
-    restore : callable
-        Takes the client's data and a function that makes a new trainer for the state. Checks that
-        the file fits both, and returns the trainer with the state of the file.
+    StateFile
+        The content; what depends on the client's data is not checked yet.
     """
-    content = read_state(path, _FORMAT, _StateFile)
-    state = content.client
-    with _state_errors(path):
-        _check_record(state)
-
-    def restore(
-        data: ClientData, make_trainer: Callable[[ClientState], LocalTrainer]
-    ) -> LocalTrainer:
-        with _state_errors(path):
-            _check_values(state, data)
-        trainer = make_trainer(state)
-        with _state_errors(path):
-            _check_update(state, trainer)
-            _load_trainer(content, trainer)
-        return trainer
-
-    return state, restore
+    return read_state(path, _FORMAT, StateFile)
 
 
 @contextmanager
-def _state_errors(path: Path) -> Iterator[None]:
+def state_errors(path: Path, format: FileFormat) -> Iterator[None]:
+    """Turn whatever parts that do not fit raise into the error of a format."""
     try:
         yield
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise _FORMAT.error(path, f"its parts do not fit ({reason})") from error
-
-
-def _check_record(state: ClientState) -> None:
-    """Check what needs no data of the client: settings, rounds, losses, releases and budget."""
-    settings = Settings.from_json(state.settings)
-    n_asked, n_answered, is_answered = state.request_round, state.update.round, bool(state.response)
-    fits = n_answered <= n_asked <= settings.rounds + 1
-    require(fits and is_answered == (n_asked == n_answered > 0), "its rounds are impossible")
-    is_pending = n_asked > n_answered
-    fits = state.noise_seed.isdecimal() if is_pending else state.noise_seed == ""
-    fits &= len(state.noise_seed) < 50
-    require(fits, "its seed of the noise is impossible")
-    numbers = [x for row in state.history for x in row.values()]
-    fits = len(state.history) <= settings.rounds
-    fits &= all(type(x) in (int, float) and math.isfinite(x) for x in numbers)
-    require(fits, "its losses are no finite numbers")
-    for record in state.releases:
-        fits = record.noise > 0 and record.n_rows > 0 and record.sample_size > 0
-        require(fits, f"its releases cannot be {record}")
-    if state.budget is not None:
-        require(len(state.budget) == 2, "its budget is not an epsilon and a delta")
-        Privacy(state.budget[0], state.budget[1])
-        fits = state.releases[-1].n_releases <= settings.rounds
-        require(fits, "it has more releases than its noise is calibrated for")
+        raise format.error(path, f"its parts do not fit ({reason})") from error
 
 
 def _check_values(state: ClientState, data: ClientData) -> None:
     """Check what a trainer is made from, and what is compared with messages."""
-    s, codes, G = Settings.from_json(state.settings), state.shared_codes, state.references
-    check_classes(state.classes)
-    check_names(state.names)
+    s, G = Settings.from_json(state.settings), state.references
     require(data.name in state.names, f"its names do not include {data.name!r}")
-    if codes is not None:
-        check_tensors({"codes": torch.from_numpy(codes)}, {"codes": torch.from_numpy(data.linked)})
-        fits = codes.min(initial=-1) >= -1 and codes.max(initial=-1) < len(state.classes)
-        require(bool(fits), "its codes are no classes")
-    found = {} if G is None else {"references": torch.from_numpy(G)}
-    has_references = s.coupling == "hot-reference" and state.update.round > 0
-    like = torch.zeros(s.n_references, s.quantiles, s.n_components)
-    check_tensors(found, {"references": like} if has_references else {})
+    shapes: dict[str, tuple[int, ...]] = {}
+    if s.coupling == "hot-reference" and state.update.round > 0:
+        shapes["references"] = (s.n_references, s.quantiles, s.n_components)
+    held = {"references": G, "codes": state.shared_codes}
+    found = {name: x for name, x in held.items() if x is not None}
+    check_arrays(found, shapes, {"codes": data.linked.shape}, len(state.classes))
     fits = G is None or bool(abs(G).max() <= s.max_reference)
     require(fits, "its references are farther than any can be")
     if state.budget is not None:
@@ -251,21 +271,6 @@ def _check_update(state: ClientState, trainer: LocalTrainer) -> None:
         fits = (response.kind, response.metadata.get("round")) == ("round", update.round)
         fits &= all(torch.equal(x, update.sent[name]) for name, x in arrays.items())
         require(fits, "its response is of another round")
-
-
-def _load_trainer(content: _StateFile, trainer: LocalTrainer) -> None:
-    """Load the state of a newly made trainer, after everything is checked."""
-    bit_generator = trainer.random.bit_generator
-    check_tensors(content.network, trainer.network.state_dict())
-    check_random_state(bit_generator, content.random)
-    for stream, state in zip(trainer.streams, content.streams, strict=True):
-        stream.check(state)
-    load_optimizer_state(trainer.optimizer, content.optimizer)
-    trainer.network.load_state_dict(content.network)
-    bit_generator.state = content.random
-    for stream, state in zip(trainer.streams, content.streams, strict=True):
-        stream.state = state
-    trainer.network.eval()
 
 
 def write_state(path: Path, format: FileFormat, content: Any) -> None:
@@ -303,8 +308,6 @@ def read_state(path: Path, format: FileFormat, kind: type[T]) -> T:
         The dataclass, whose values have the annotated types.
     """
     archive = read_archive(path, format)
-    try:
+    with state_errors(path, format):
         content: T = decode(kind, archive.metadata.get("content"), archive.tensors)
-    except (TypeError, ValueError) as error:  # numpy has no bfloat16
-        raise format.error(path, f"its parts do not fit ({error})") from error
     return content

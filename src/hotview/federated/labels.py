@@ -16,8 +16,6 @@ from hotview.federated.settings import Settings
 from hotview.semisupervised.fusion import LogOpinionPool, OutOfFold, fit_pool
 
 __all__ = [
-    "JointHead",
-    "LabelLoss",
     "LinkedQuery",
     "fit_fusion",
     "label_loss",
@@ -26,23 +24,9 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class LabelLoss:
-    """Classification loss of the views' scores.
-
-    Parameters
-    ----------
-    loss : float
-        Sum over views.
-    gradients : dict of str to Tensor
-        Gradient with respect to the scores of every view.
-    """
-
-    loss: float
-    gradients: dict[str, Tensor]
-
-
-def label_loss(scores: Mapping[str, Tensor], codes: IntArray, head_weight: float) -> LabelLoss:
+def label_loss(
+    scores: Mapping[str, Tensor], codes: IntArray, head_weight: float
+) -> tuple[float, dict[str, Tensor]]:
     """Return the cross-entropy of every view's scores, and its gradient.
 
     Parameters
@@ -56,19 +40,21 @@ def label_loss(scores: Mapping[str, Tensor], codes: IntArray, head_weight: float
 
     Returns
     -------
-    LabelLoss
-        Loss and gradients, which are 0 in rows without a label.
+    loss : float
+        Sum over views.
+    gradients : dict of str to Tensor
+        Gradient with respect to the scores of every view; 0 in rows without a label.
 
     Examples
     --------
     >>> import numpy as np, torch
     >>> from hotview.federated.labels import label_loss
-    >>> label_loss({"a": torch.zeros(1, 2)}, np.array([1]), 1.0).gradients["a"]
+    >>> label_loss({"a": torch.zeros(1, 2)}, np.array([1]), 1.0)[1]["a"]
     tensor([[ 0.5000, -0.5000]])
     """
     labeled = torch.from_numpy(np.flatnonzero(codes >= 0))
     if len(labeled) == 0:
-        return LabelLoss(0.0, {name: torch.zeros_like(x) for name, x in scores.items()})
+        return 0.0, {name: torch.zeros_like(x) for name, x in scores.items()}
     target = torch.from_numpy(codes)[labeled]
     total, gradients = 0.0, {}
     for name, view_scores in scores.items():
@@ -76,7 +62,7 @@ def label_loss(scores: Mapping[str, Tensor], codes: IntArray, head_weight: float
         loss = head_weight * cross_entropy(x[labeled], target)
         (gradients[name],) = torch.autograd.grad(loss, x)
         total += float(loss.detach())
-    return LabelLoss(total, gradients)
+    return total, gradients
 
 
 def split_linked(n: int, fraction: float, seed: int) -> tuple[IntArray, IntArray]:
@@ -172,22 +158,6 @@ def linked_query(round: int, settings: Settings, n_linked: int) -> LinkedQuery:
     )
 
 
-@dataclass(frozen=True)
-class JointHead:
-    """Linear classifier of the concatenated features of all views.
-
-    Parameters
-    ----------
-    weight : ndarray of shape (classes, features)
-        Weights of the features.
-    bias : ndarray of shape (classes,)
-        Intercepts.
-    """
-
-    weight: Array
-    bias: Array
-
-
 def fit_fusion(
     names: Sequence[str],
     scores: Mapping[str, Tensor],
@@ -197,7 +167,7 @@ def fit_fusion(
     held_out: Sequence[int] | IntArray,
     n_classes: int,
     seed: int,
-) -> tuple[LogOpinionPool, JointHead | None]:
+) -> tuple[LogOpinionPool, dict[str, Array]]:
     """Fit the fusion weights of the views on linked rows that they were not trained on.
 
     Parameters
@@ -221,10 +191,11 @@ def fit_fusion(
     -------
     LogOpinionPool
         The weights.
-    JointHead or None
-        The joint head; None without features, or where a class has no training row.
+    dict of str to ndarray
+        ``weight`` and ``bias`` of a linear classifier of the concatenated features, the joint
+        head; empty without features, or where a class has no training row.
     """
-    head = None
+    head: dict[str, Array] = {}
     F = torch.cat(list(features.values()), 1).double().numpy() if features else np.empty((0, 0))
     rows = np.asarray(training)
     rows = rows[codes[rows] >= 0]
@@ -237,17 +208,18 @@ def fit_fusion(
     rows = held_out[labeled]
     log_probs = [log_softmax(x.double(), 1).numpy()[labeled] for x in scores.values()]
     joint = np.zeros((len(rows), n_classes))
-    if head is not None:
-        joint = log_softmax(torch.from_numpy(F[rows] @ head.weight.T + head.bias), 1).numpy()
+    if head:
+        scores_of_head = F[rows] @ head["weight"].T + head["bias"]
+        joint = log_softmax(torch.from_numpy(scores_of_head), 1).numpy()
     present = np.ones((len(rows), len(names) + 1), dtype=bool)
-    present[:, -1] = head is not None
+    present[:, -1] = bool(head)
     out_of_fold = OutOfFold(np.stack([*log_probs, joint], axis=1), present, codes[rows])
     return fit_pool([out_of_fold], len(names), np.random.default_rng(seed)), head
 
 
-def _fit_head(F: Array, target: IntArray, n_classes: int) -> JointHead:
+def _fit_head(F: Array, target: IntArray, n_classes: int) -> dict[str, Array]:
     model = LogisticRegression(max_iter=1000).fit(F, target)
     weight, bias = model.coef_, model.intercept_
     if n_classes == 2:  # scikit-learn has one row of weights for two classes
         weight, bias = np.vstack([-weight, weight]) / 2, np.r_[-bias, bias] / 2
-    return JointHead(weight, bias)
+    return {"weight": weight, "bias": bias}

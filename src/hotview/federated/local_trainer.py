@@ -18,13 +18,12 @@ from hotview.estimators.initialization import start_at_principal_components
 from hotview.federated.client_data import ClientData
 from hotview.federated.labels import LinkedQuery
 from hotview.federated.privacy import GaussianMechanism
-from hotview.federated.quantiles import quantile_means, shared_directions
-from hotview.federated.session import MAX_VALUE
+from hotview.federated.schema import MAX_VALUE
 from hotview.federated.settings import Settings
 from hotview.losses import reconstruction_error
 from hotview.losses.orthogonality import second_moment
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
-from hotview.ot import sliced_cost
+from hotview.ot import draw_directions, sliced_cost
 from hotview.semisupervised.graph import N_COMPONENTS, build_graph
 from hotview.semisupervised.pseudo_labels import ViewLabels, make_soft_labels, score_nodes
 from hotview.training.batches import ShuffledIndices
@@ -33,7 +32,14 @@ from hotview.training.rows import ViewRows
 from hotview.training.trainer import make_optimizer, optimizer_step
 from hotview.training.trainer_state import optimizer_state
 
-__all__ = ["ClientUpdate", "LocalTrainer", "QuadraticSurrogate", "ServerUpdate"]
+__all__ = [
+    "ClientUpdate",
+    "LocalTrainer",
+    "ServerUpdate",
+    "quadratic_surrogate",
+    "quantile_means",
+    "shared_directions",
+]
 
 _N_NEIGHBORS = 10  # of the graph along which shared labels are propagated
 
@@ -42,9 +48,79 @@ def _no_rows() -> IntArray:
     return np.empty(0, dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class QuadraticSurrogate:
-    r"""Local surrogate of a loss at another client: :math:`⟨g, x - x_0⟩ + c \|x - x_0\|^2`.
+def shared_directions(settings: Settings, round: int, step: int = 0) -> Tensor:
+    """Draw the directions of a step, the same at the server and at every client.
+
+    Parameters
+    ----------
+    settings : Settings
+        Settings of the training, which have the shared seed.
+    round, step : int
+        The round, and the step in it; quantiles are sent along the directions of step 0.
+
+    Returns
+    -------
+    Tensor of shape (M, d), float32
+        Unit vectors.
+
+    Examples
+    --------
+    >>> from hotview.federated import Settings
+    >>> from hotview.federated.local_trainer import shared_directions
+    >>> shared_directions(Settings(n_projections=4, n_components=2), round=3).shape
+    torch.Size([4, 2])
+    """
+    seed = np.random.SeedSequence([settings.random_state, round, step])
+    number = seed.generate_state(1, np.uint64)[0]
+    generator = torch.Generator().manual_seed(int(number >> np.uint64(1)))
+    directions = draw_directions(
+        settings.n_projections,
+        settings.n_components,
+        kind=settings.projections,
+        generator=generator,
+        dtype=torch.float64,
+    )
+    return directions.to(torch.float32)
+
+
+def quantile_means(P: Tensor, q: int) -> Tensor:
+    r"""Return the mean of the quantile function over q equal intervals, for every direction.
+
+    .. math:: Q_{mi} = q \int_{i/q}^{(i+1)/q} F_m^{-1}(u)\,du
+
+    For q = n these are the sorted values. For fewer, each is a mean over n/q rows. Differentiable
+    in `P`.
+
+    Parameters
+    ----------
+    P : Tensor of shape (n, M)
+        Projections of n rows on M directions.
+    q : int
+        Number of intervals.
+
+    Returns
+    -------
+    Tensor of shape (M, q)
+        Means in ascending order.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.federated.local_trainer import quantile_means
+    >>> quantile_means(torch.tensor([[3.0], [1.0], [2.0], [8.0]]), 2)
+    tensor([[1.5000, 5.5000]])
+    """
+    n, ordered = len(P), P.sort(dim=0).values
+    if n == q:
+        return ordered.T
+    i, j = np.arange(q)[:, None], np.arange(n)[None]
+    overlap = np.minimum((i + 1) * n, (j + 1) * q) - np.maximum(i * n, j * q)
+    weights = torch.from_numpy(np.maximum(overlap, 0) / n).to(ordered)
+    return (weights @ ordered).T
+
+
+def quadratic_surrogate(x: Tensor, at: Tensor, gradient: Tensor, curvature: float) -> Tensor:
+    r"""Return a surrogate of a loss at another client: :math:`⟨g, x - x_0⟩ + c \|x - x_0\|^2`.
 
     Its gradient at :math:`x_0`, the value that was sent, is the true gradient. For a transport
     cost with fixed plans it is the loss itself; for a cross-entropy it is an upper bound (with c
@@ -52,6 +128,8 @@ class QuadraticSurrogate:
 
     Parameters
     ----------
+    x : Tensor
+        x, the value now.
     at : Tensor
         x₀, the value that was sent.
     gradient : Tensor
@@ -59,22 +137,20 @@ class QuadraticSurrogate:
     curvature : float
         c.
 
+    Returns
+    -------
+    Tensor
+        The surrogate, a number.
+
     Examples
     --------
     >>> import torch
-    >>> from hotview.federated.local_trainer import QuadraticSurrogate
-    >>> QuadraticSurrogate(torch.zeros(2), torch.tensor([1.0, 0.0]), 2.0)(torch.tensor([3.0, 1.0]))
+    >>> from hotview.federated.local_trainer import quadratic_surrogate
+    >>> quadratic_surrogate(torch.tensor([3.0, 1.0]), torch.zeros(2), torch.tensor([1.0, 0.0]), 2.0)
     tensor(23.)
     """
-
-    at: Tensor
-    gradient: Tensor
-    curvature: float
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the surrogate loss at `x`."""
-        d = x - self.at
-        return (self.gradient * d).sum() + self.curvature * d.square().sum()
+    d = x - at
+    return (gradient * d).sum() + curvature * d.square().sum()
 
 
 @dataclass
@@ -356,7 +432,7 @@ class LocalTrainer:
         if "scores" in gradients:
             values["scores"] = self.score(update.linked)
         return {
-            k: QuadraticSurrogate(update.sent[k].to(x), gradients[k].to(x), curvatures[k])(x)
+            k: quadratic_surrogate(x, update.sent[k].to(x), gradients[k].to(x), curvatures[k])
             for k, x in values.items()
         }
 

@@ -16,8 +16,14 @@ from hotview.estimators.inference import EnsembleMember, FusionRule, HeadEnsembl
 from hotview.federated.client_state import ClientState
 from hotview.federated.local_trainer import LocalTrainer
 from hotview.federated.messages import Message, check_json
-from hotview.federated.schema import read_metadata
-from hotview.federated.session import SentHead, SentPlan, SentPool, check_known, check_names
+from hotview.federated.schema import (
+    SentHead,
+    SentPlan,
+    SentPool,
+    check_known,
+    check_names,
+    read_metadata,
+)
 from hotview.federated.settings import Settings
 from hotview.ingest.frames import columns_of
 from hotview.ingest.preprocessing import Preprocessing
@@ -56,22 +62,16 @@ def save_partial_model(
     message : Message
         The last request, with the plan, the fusion weights and the joint head.
     """
-    settings, data = trainer.settings, trainer.data
+    settings, data, name = trainer.settings, trainer.data, trainer.data.name
     model = _make_model(settings, state.classes, data.impute)
-    _set_views(
-        model,
-        {data.name: columns_of(data.table)},
-        {data.name: data.columns},
-        trainer.network,
-    )
+    _set_views(model, {name: columns_of(data.table)}, {name: data.columns}, trainer.network)
     model.history_, model.histories_ = History(state.history), [History(state.history)]
     model.references_ = message.arrays.get("references")
     if trainer.n_classes > 0:
         _set_fusion(model, state.classes, 1, None)
-    head: dict[str, Any] = {
-        k: message.arrays[k].tolist() for k in ("weight", "bias") if k in message.arrays
-    }
-    if head:
+    head: dict[str, Any] | None = None
+    if "weight" in message.arrays:
+        head = {k: message.arrays[k].tolist() for k in ("weight", "bias")}
         head["names"] = message.metadata["head"]
     model.metadata_ = {
         _NOTE: {
@@ -80,7 +80,7 @@ def save_partial_model(
             "settings": settings.to_json(),
             "plan": message.metadata.get("plan"),
             "pool": message.metadata.get("pool"),
-            "joint_head": head or None,
+            "joint_head": head,
         }
     }
     if data.preprocessing is not None:

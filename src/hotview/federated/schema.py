@@ -1,9 +1,9 @@
-"""Schema of the protocol: what every message holds, checked by the side that receives it."""
+"""Schema of the protocol: what messages and states hold, checked by the side that receives it."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,22 +11,23 @@ import numpy as np
 
 from hotview._codec import decode, require, shorten
 from hotview._types import Array
+from hotview._validation.tables import can_be_saved
 from hotview.federated.labels import linked_query
 from hotview.federated.messages import Failure, Message, check_json
-from hotview.federated.session import (
-    MAX_VALUE,
-    ROUNDING,
-    SentPlan,
-    SentPool,
-    Session,
-    SpentPrivacy,
-    check_known,
-    check_names,
-    check_numbers,
-)
 from hotview.federated.settings import Settings
+from hotview.semisupervised.fusion import LogOpinionPool
 
 __all__ = [
+    "MAX_VALUE",
+    "SentHead",
+    "SentPlan",
+    "SentPool",
+    "Session",
+    "SpentPrivacy",
+    "check_arrays",
+    "check_classes",
+    "check_known",
+    "check_names",
     "check_request",
     "check_response",
     "check_server_update",
@@ -35,8 +36,151 @@ __all__ = [
 ]
 
 Shapes = dict[str, tuple[int, ...]]
+MAX_VALUE = 1e6  # latents have variances below 1, and scores are logarithms
+_ROUNDING = 1e-5  # relative error of numbers that rounding explains
+_MAX_COST = 4 * MAX_VALUE**2  # between quantiles of this size
+_MAX_NAMES, _MAX_CLASSES, _MAX_LINKED = 1000, 1000, 2**24
 _SUM_ROUNDING = 1e-3  # relative excess of sums of float32 numbers that rounding explains
 _NAMES = list[str]
+
+
+@dataclass(frozen=True)
+class Session:
+    """Facts of a training that are fixed before its first round, checked.
+
+    Parameters
+    ----------
+    id : str
+        Id of the training, which its messages carry.
+    n_linked : int
+        Number of linked rows.
+    classes : list
+        Classes of the labels; empty without a label holder.
+    """
+
+    id: str
+    n_linked: int
+    classes: list[Any]
+
+    def __post_init__(self) -> None:
+        n = self.n_linked
+        require(n <= _MAX_LINKED, f"it has {n} linked rows, more than {_MAX_LINKED}")
+        check_classes(self.classes)
+
+
+@dataclass(frozen=True)
+class SentPlan:
+    """The last plan W and its costs C, over the views `names`."""
+
+    names: list[str]
+    W: list[list[float]]
+    C: list[list[float]]
+
+    def check(self, names: Sequence[str], settings: Settings) -> None:
+        """Raise an error unless it is a plan over some of these names."""
+        check_known(self.names, names)
+        n, pairwise = len(self.names), settings.coupling == "hot-pairwise"
+        shape = (n, n if pairwise else settings.n_references)
+        _check_numbers("plan", self.W, shape, 0, 1 + _ROUNDING)
+        _check_numbers("plan", self.C, shape, -_MAX_COST, _MAX_COST)
+        require(all(sum(row) > 0 for row in self.W), "its plan has a row of zeros")
+
+
+@dataclass(frozen=True)
+class SentPool:
+    """Fusion weights of the views `names`, as in `LogOpinionPool`."""
+
+    names: list[str]
+    complete: list[float]
+    partial: list[float]
+    power: float
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise an error unless these are weights of some of these names."""
+        check_known(self.names, names)
+        pool = LogOpinionPool(tuple(self.complete), tuple(self.partial), self.power)
+        pool.check(len(self.names))
+
+
+@dataclass(frozen=True)
+class SentHead:
+    """A joint head of the concatenated features of the views `names`."""
+
+    names: list[str]
+    weight: list[list[float]]
+    bias: list[float]
+
+    def check(self, names: Sequence[str], settings: Settings, n_classes: int) -> None:
+        """Raise an error unless it is a head of some of these names."""
+        check_known(self.names, names)
+        shape = (n_classes, len(self.names) * settings.encoder_dim)
+        _check_numbers("joint head", self.weight, shape, -MAX_VALUE, MAX_VALUE)
+        _check_numbers("joint head", [self.bias], (1, n_classes), -MAX_VALUE, MAX_VALUE)
+
+
+@dataclass(frozen=True)
+class SpentPrivacy:
+    """ε and δ of a client."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        require(min(self.epsilon, self.delta) >= 0, "its privacy cannot be negative")
+
+
+def check_names(names: Sequence[Any]) -> None:
+    """Check the names of organizations, which are names of views, too.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The names.
+
+    Examples
+    --------
+    >>> from hotview.federated.schema import check_names
+    >>> check_names(["clinical", "clinical"])
+    Traceback (most recent call last):
+    ValueError: Expected distinct names of organizations, but 'clinical' is there twice.
+    """
+    require(len(names) <= _MAX_NAMES, f"Expected at most {_MAX_NAMES} names, not {len(names)}.")
+    for i, name in enumerate(names):
+        fits = isinstance(name, str) and name != "" and can_be_saved(name)
+        require(fits, f"Expected names of organizations, but there is {shorten(name)}.")
+        problem = f"Expected distinct names of organizations, but {name!r} is there twice."
+        require(name not in names[:i], problem)
+
+
+def check_known(names: Sequence[str], known: Sequence[str]) -> None:
+    """Raise an error unless names are distinct and known."""
+    fits = 0 < len(names) == len(set(names)) and set(names) <= set(known)
+    require(fits, f"its names cannot be {shorten(list(names))}")
+
+
+def check_classes(classes: list[Any]) -> None:
+    """Raise an error unless there are none, or classes of one type that a model can have."""
+    problem = f"it has {len(classes)} classes, more than {_MAX_CLASSES}"
+    require(len(classes) <= _MAX_CLASSES, problem)
+    require(len(classes) != 1, f"two classes or more are needed, not {shorten(classes)}")
+    check_json(classes)
+    kinds = {*map(type, classes)}
+    fits = len(kinds) <= 1 and kinds <= {str, int, float, bool}
+    fits = fits and (str in kinds or all(abs(x) < 2**63 for x in classes))
+    fits = fits and np.unique(classes).tolist() == classes  # numpy cuts off NULs at the end
+    require(fits, "its classes are not distinct texts or numbers of one type, sorted")
+
+
+def _check_numbers(
+    name: str, rows: list[list[float]], shape: tuple[int, int], least: float, largest: float
+) -> None:
+    """Raise an error unless rows are of a shape, and their numbers in a range."""
+    fits = len(rows) == shape[0] and all(len(row) == shape[1] for row in rows)
+    require(fits, f"its {name} is not of {shape[0]} × {shape[1]} numbers")
+    inside = all(least <= x <= largest for row in rows for x in row)
+    require(inside, f"its {name} is not of numbers from {least:g} to {largest:g}")
+
+
 #: annotations of the metadata by `_form`; what may be None may be missing
 _REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "hello": {},
@@ -130,9 +274,9 @@ def check_request(message: Message, n_linked: int) -> None:
         session = Session(request.session, n_linked, request.classes)
         shares_labels = Settings.from_json(request.settings).share_labels
         codes: Shapes = {"codes": (n_linked,)} if shares_labels else {}
-        _check_arrays(message, {}, codes, len(session.classes))
+        check_arrays(message.arrays, {}, codes, len(session.classes))
     elif form in ("hello", "classes"):
-        _check_arrays(message, {})
+        check_arrays(message.arrays, {})
 
 
 def check_training_request(
@@ -182,7 +326,7 @@ def check_training_request(
         if request.head is not None:
             check_known(request.head, names)
             shapes |= _head_shapes(request.head, s, n_classes)
-    _check_arrays(message, shapes, optional, n_classes)
+    check_arrays(message.arrays, shapes, optional, n_classes)
     if form == "round":
         check_server_update(message, s, len(names))
 
@@ -258,8 +402,7 @@ def check_response(
     Examples
     --------
     >>> from hotview.federated import Message, Settings
-    >>> from hotview.federated.schema import check_response
-    >>> from hotview.federated.session import Session
+    >>> from hotview.federated.schema import Session, check_response
     >>> response, session = Message("finish", {"name": "b"}), Session("id", 0, [])
     >>> check_response(response, Message("finish"), "a", Settings(), session)
     Traceback (most recent call last):
@@ -279,21 +422,18 @@ def check_response(
         Session("", found.n_linked, [])
     elif form == "classes":
         n_classes = len(Session("", session.n_linked, found.classes).classes)
-    elif form == "round" and found.privacy is not None:
-        spent = [found.privacy.epsilon, found.privacy.delta]
-        check_numbers("privacy", [spent], (1, 2), 0, sys.float_info.max)
     elif form == "label_loss":
-        check_numbers("loss or curvature", [[found.loss, found.curvature]], (1, 2), 0, MAX_VALUE)
+        _check_numbers("loss or curvature", [[found.loss, found.curvature]], (1, 2), 0, MAX_VALUE)
     elif form == "fusion":
         require(found.pool.names == asked["names"], "it has no weights of the views")
         found.pool.check(asked["names"])
     elif form == "head" and not response.arrays:
         shapes = {}  # there is no head where a class has no training row
-    _check_arrays(response, shapes, {}, n_classes)
+    check_arrays(response.arrays, shapes, {}, n_classes)
     for gradient in response.arrays.values() if form == "label_loss" else ():
         _check_gradient("scores", gradient, found.curvature, settings, 1)
     if (Q := response.arrays.get("quantiles")) is not None:
-        ascending = np.diff(Q, axis=1) >= -ROUNDING * np.abs(Q).max(initial=0)
+        ascending = np.diff(Q, axis=1) >= -_ROUNDING * np.abs(Q).max(initial=0)
         require(bool(ascending.all()), "its quantiles are not in order")
     return response
 
@@ -343,14 +483,14 @@ def _head_shapes(names: Sequence[str], settings: Settings, n_classes: int) -> Sh
     return {"weight": (n_classes, len(names) * settings.encoder_dim), "bias": (n_classes,)}
 
 
-def _check_arrays(
-    message: Message,
+def check_arrays(
+    found: Mapping[str, Array],
     shapes: Shapes,
     optional: Shapes | None = None,
     n_classes: int = 0,
 ) -> None:
     """Check names, shapes, types and values of all arrays; ``codes`` are of classes."""
-    known, found = {**shapes, **(optional or {})}, message.arrays
+    known = {**shapes, **(optional or {})}
     fits = shapes.keys() <= found.keys() <= known.keys()
     require(fits, f"it holds {sorted(found)[:8]}, and {sorted(shapes)} were asked for")
     for name in (name for name in known if name in found):

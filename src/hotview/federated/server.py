@@ -16,7 +16,7 @@ from hotview._files import output_lock
 from hotview._types import Array
 from hotview.federated.local_trainer import ClientUpdate
 from hotview.federated.messages import Channel, Failure, Message, to_line
-from hotview.federated.schema import check_response
+from hotview.federated.schema import Session, check_names, check_response
 from hotview.federated.server_coupling import CouplingResult, ServerCoupling
 from hotview.federated.server_state import (
     FederatedResult,
@@ -24,7 +24,6 @@ from hotview.federated.server_state import (
     read_server_state,
     write_server_state,
 )
-from hotview.federated.session import Session, check_names
 from hotview.federated.settings import Settings
 from hotview.training.process_group import catch_interrupt
 from hotview.training.progress import ProgressBar
@@ -194,33 +193,31 @@ class Server:
             return None
         metadata = {"round": round, "session": self.state.session.id, "names": list(scores)}
         message = Message("label_loss", metadata, {f"scores.{n}": x for n, x in scores.items()})
-        response = self._exchange({holder: message})[holder]
-        try:
-            return check_response(response, message, holder, self.settings, self.state.session)
-        except ValueError as error:
-            self._drop(holder, round, f"as label holder, {error}")
-            return None
+        return self._ask_label_holder(holder, message)
 
     def _request_fusion(
         self, updates: Mapping[str, ClientUpdate], *, is_last: bool
     ) -> Message | None:
         """Return the label holder's response with fusion weights or, at last, a joint head."""
-        settings, session, names = self.settings, self.state.session, list(updates)
-        holder = settings.label_holder
-        if holder is None:
+        if (holder := self.settings.label_holder) is None:
             return None
-        metadata = {"session": session.id, "names": names, "is_last": is_last}
+        session = self.state.session.id
+        metadata = {"session": session, "names": list(updates), "is_last": is_last}
         arrays = {
             f"{key}.{name}": update.sent[key].numpy()
             for key in ("held_out", "features")
             for name, update in updates.items()
             if key in update.sent
         }
-        message = Message("fusion", metadata, arrays)
-        for _ in range(_N_TRIES):  # no later round repeats the request
+        # No later round repeats the request.
+        return self._ask_label_holder(holder, Message("fusion", metadata, arrays), _N_TRIES)
+
+    def _ask_label_holder(self, holder: str, message: Message, n_tries: int = 1) -> Message | None:
+        """Return the label holder's response; None where none of them is valid."""
+        for _ in range(n_tries):
             response = self._exchange({holder: message})[holder]
             try:
-                return check_response(response, message, holder, settings, session)
+                return check_response(response, message, holder, self.settings, self.state.session)
             except ValueError as error:
                 self._drop(holder, self.state.round, f"as label holder, {error}")
         return None
@@ -300,16 +297,20 @@ def start_session(exchange: Exchange, names: Sequence[str], settings: Settings) 
     Session
         The session; an error names a client that cannot take part.
     """
-    hellos: dict[str, Message] = {}
-    unknown, hello = Session("", 0, []), Message("hello")
-    for name, response in exchange(dict.fromkeys(names, hello)).items():
-        try:
-            hellos[name] = check_response(response, hello, name, settings, unknown)
-        except ValueError as error:
-            raise ValueError(
-                f"Expected {name!r} to say hello, but {error}. All organizations must be there "
-                "when a training begins."
-            ) from None
+
+    def ask(
+        names: Sequence[str], request: Message, session: Session, purpose: str, remedy: str = ""
+    ) -> dict[str, Message]:
+        valid: dict[str, Message] = {}
+        for name, response in exchange(dict.fromkeys(names, request)).items():
+            try:
+                valid[name] = check_response(response, request, name, settings, session)
+            except ValueError as error:
+                raise ValueError(f"Expected {name!r} to {purpose}, but {error}{remedy}") from None
+        return valid
+
+    remedy = ". All organizations must be there when a training begins."
+    hellos = ask(names, Message("hello"), Session("", 0, []), "say hello", remedy)
     _check_formats(hellos)
     n_linked = _count_linked(hellos)
     holder = settings.label_holder
@@ -318,15 +319,14 @@ def start_session(exchange: Exchange, names: Sequence[str], settings: Settings) 
     classes: list[Any] = []
     codes: dict[str, Array] = {}
     if holder is not None:
-        classes, codes = _request_classes(exchange, holder, settings, n_linked)
+        request = Message("start", {"settings": settings.to_json()})
+        response = ask([holder], request, Session("", n_linked, []), "send the classes")[holder]
+        classes, codes = response.metadata["classes"], response.arrays
+        if len(classes) < 2:
+            raise ValueError(f"Expected {holder!r} to have two classes or more, not {classes!r}.")
     session = Session(np.random.default_rng().bytes(8).hex(), n_linked, classes)
     metadata = {"settings": settings.to_json(), "classes": classes, "names": list(names)}
-    start = Message("start", {**metadata, "session": session.id}, codes)
-    for name, response in exchange(dict.fromkeys(names, start)).items():
-        try:
-            check_response(response, start, name, settings, session)
-        except ValueError as error:
-            raise ValueError(f"Expected {name!r} to begin, but {error}") from None
+    ask(names, Message("start", {**metadata, "session": session.id}, codes), session, "begin")
     return session
 
 
@@ -358,19 +358,3 @@ def _find_others(values: Mapping[str, Hashable]) -> str:
     """Return the names of clients whose value is not that of most, or of the first."""
     most, _ = Counter(values.values()).most_common(1)[0]
     return " and ".join(repr(name) for name, value in values.items() if value != most)
-
-
-def _request_classes(
-    exchange: Exchange, holder: str, settings: Settings, n_linked: int
-) -> tuple[list[Any], dict[str, Array]]:
-    """Return the classes and, where labels are shared, those of linked rows."""
-    request = Message("start", {"settings": settings.to_json()})
-    response = exchange({holder: request})[holder]
-    try:
-        valid = check_response(response, request, holder, settings, Session("", n_linked, []))
-    except ValueError as error:
-        raise ValueError(f"Expected {holder!r} to send the classes, but {error}") from None
-    classes: list[Any] = valid.metadata["classes"]
-    if len(classes) < 2:
-        raise ValueError(f"Expected {holder!r} to have two classes or more, not {classes!r}.")
-    return classes, valid.arrays

@@ -8,16 +8,15 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from hotview.federated.local_trainer import ClientUpdate
-from hotview.federated.quantiles import quantile_costs, shared_directions
+from hotview.federated.local_trainer import ClientUpdate, shared_directions
 from hotview.federated.settings import Settings
 from hotview.losses import HOTReference, Planner
 from hotview.losses.orthogonality import orthogonality
-from hotview.ot import Plan
+from hotview.ot import Plan, sliced_cost
 from hotview.training.trainer import optimizer_step
 from hotview.training.trainer_state import check_tensors, load_optimizer_state, optimizer_state
 
-__all__ = ["CouplingResult", "ServerCoupling"]
+__all__ = ["CouplingResult", "ServerCoupling", "quantile_costs"]
 
 _WARM_UP_STEPS = 200  # steps that initialize the references at the views
 
@@ -221,3 +220,32 @@ class ServerCoupling:
         if self.reference_loss is not None:
             with torch.no_grad():
                 self.reference_loss.references.copy_(own["references"])
+
+
+def quantile_costs(Qs: Sequence[Tensor], Rs: Sequence[Tensor] | None = None) -> Tensor:
+    r"""Return sliced costs between clouds that are given by their quantiles.
+
+    .. math:: C_{st} = \frac{1}{M} \sum_m W_2^2(Q_{s,m}, Q_{t,m})
+
+    Parameters
+    ----------
+    Qs : sequence of Tensor of shape (M, q)
+        Quantiles of every cloud along M directions.
+    Rs : sequence of Tensor of shape (M, q), or None, default=None
+        Clouds to compare with; None compares the `Qs` with each other.
+
+    Returns
+    -------
+    Tensor of shape (S, S) or (S, K)
+        The costs, differentiable.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.federated.server_coupling import quantile_costs
+    >>> quantile_costs([torch.tensor([[0.0, 1.0]])], [torch.tensor([[2.0, 3.0]])])
+    tensor([[4.]])
+    """
+    ones = Qs[0].new_ones(len(Qs[0]), 1, 1)
+    clouds = None if Rs is None else [R.unsqueeze(-1) for R in Rs]
+    return sliced_cost([Q.unsqueeze(-1) for Q in Qs], clouds, directions=ones).mean(0)

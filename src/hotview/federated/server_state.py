@@ -13,11 +13,16 @@ from hotview._archive import FileFormat
 from hotview._codec import decode, require, shorten
 from hotview._files import atomic_write
 from hotview._types import Array
-from hotview.federated.client_state import read_state, write_state
+from hotview.federated.client_state import read_state, state_errors, write_state
 from hotview.federated.messages import Message, check_json
-from hotview.federated.schema import check_training_request
+from hotview.federated.schema import (
+    SentPlan,
+    SentPool,
+    Session,
+    SpentPrivacy,
+    check_training_request,
+)
 from hotview.federated.server_coupling import ServerCoupling
-from hotview.federated.session import SentPlan, SentPool, Session, SpentPrivacy
 from hotview.federated.settings import Settings
 from hotview.training.trainer import History
 
@@ -178,12 +183,10 @@ def read_server_state(
             f"{shorten(then.get(key))} then and is {now[key]!r} now. Delete the file to begin anew."
         )
     coupling = ServerCoupling(settings, state.result.names)
-    try:
+    with state_errors(path, _FORMAT):
         coupling.restore(checkpoint.coupling)
         _check_result(state, settings)
         _check_updates(state, settings, coupling)
-    except ValueError as error:
-        raise _FORMAT.error(path, f"its parts do not fit ({error})") from error
     return state, coupling
 
 
