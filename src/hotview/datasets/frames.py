@@ -12,7 +12,13 @@ from hotview._messages import warn_user
 from hotview._types import Array
 from hotview._validation.containers import container_of, is_known
 from hotview._validation.tables import name_views
-from hotview.datasets.linking import ID_DIFFERENCES, IdMatcher, check_spellings, link_rows
+from hotview.datasets.linking import (
+    ID_DIFFERENCES,
+    IdMatcher,
+    check_spellings,
+    link_rows,
+    object_array,
+)
 from hotview.datasets.readers.errors import did_you_mean, listed
 
 __all__ = ["LinkedFrames", "from_frames"]
@@ -152,8 +158,7 @@ def _known(parts: Sequence[Any], what: str) -> dict[Any, Any]:
     known: dict[Any, Any] = {}
     for part in parts:
         items = list(part.items())
-        values = np.empty(len(items), dtype=object)
-        values[:] = [value for _, value in items]
+        values = object_array([value for _, value in items])
         for (key, value), has_label in zip(items, is_known(values), strict=True):
             if has_label and known.setdefault(key, value) != value:
                 raise ValueError(

@@ -13,7 +13,7 @@ import numpy as np
 from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import listed
-from hotview.datasets.readers.tables import TableFile, refuse_index
+from hotview.datasets.readers.tables import TableFile, select
 from hotview.ingest.dates import DateFormat, recognize_dates, resembles_dates
 from hotview.ingest.numbers import (
     NumberFormat,
@@ -23,7 +23,6 @@ from hotview.ingest.numbers import (
     refuse_groups,
     sole_decimal,
 )
-from hotview.ingest.tables import check_column
 
 __all__ = ["RULE", "Column", "EncodedTable", "ViewColumns", "choose_columns", "encode_table"]
 
@@ -142,10 +141,7 @@ def choose_columns(
     ViewColumns
         At least one column.
     """
-    names = [name for name in table.names if name not in leave_out]
-    refuse_index(table, leave_out)
-    if not names:
-        raise ValueError(f"{table.path}: no column is left to read. Drop fewer of them.")
+    names = select(table, None, leave_out)
     text = set(table.find_text())
     chosen = [name for name in names if name in text or name in categorical]
     cells = dict(zip(chosen, table.read_text(chosen), strict=True)) if chosen else {}
@@ -319,8 +315,7 @@ def encode_table(table: TableFile, view: ViewColumns) -> EncodedTable:
         The numbers, and what there is to say about them.
     """
     assert view.columns is not None
-    for column in view.columns:
-        check_column(table, column.name, ", as at fit")
+    table.check_columns((column.name for column in view.columns), ", as at fit")
     plain = [c.name for c in view.columns if c.categories is None and c.format is None]
     try:
         read = table.read(plain) if plain else np.empty((0, 0))
@@ -447,36 +442,6 @@ def _note_differences(
     if same_unit != stored:
         text = found.describe(cells) or "decimal point '.'"
         yield f"{table.path}: column {name!r} is written otherwise than at fit: {text}."
-
-
-def _suggest_format(table: TableFile, column: Column, cells: Sequence[str | None]) -> None:
-    """Raise with the options that would read a column, if it is only written otherwise."""
-    stored = column.format
-    if not isinstance(stored, NumberFormat) or any((table.decimal, table.thousands)):
-        return
-    try:
-        found = recognize_numbers(str(table.path), column.name, cells, {}, set, table.name)
-    except ParameterError:
-        return
-    if found is None or found.unit != stored.unit:
-        return
-    example = next(cell for cell in cells if cell is not None and not _fits(stored, cell))
-    options = {"decimal": found.decimal} if found.thousands is None else {}
-    options |= {} if found.thousands is None else {"thousands": found.thousands}
-    raise ParameterError(
-        f"{table.path}: the numbers of column {column.name!r} are written otherwise than at fit, "
-        f"such as {example!r}. ",
-        "Pass " + " ".join(f"{{{name}}}" for name in options) + ".",
-        **{name: {table.name: mark} for name, mark in options.items()},
-    )
-
-
-def _fits(format: NumberFormat, cell: str) -> bool:
-    try:
-        format.parse([cell])
-    except ValueError:
-        return False
-    return True
 
 
 def _one_hot(cells: Sequence[str | None], categories: Sequence[str]) -> Array:

@@ -19,14 +19,21 @@ from hotview.datasets.linking import (
     IdMatcher,
     LinkedRows,
     link_rows,
+    object_array,
     take_rows,
 )
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
 from hotview.datasets.readers.tables import is_number
 from hotview.ingest.columns import ViewColumns, choose_columns
-from hotview.ingest.groups import find_groups, list_group_tables
-from hotview.ingest.labels import Label, LabelCells, LabelSource, find_labels, label_array
+from hotview.ingest.labels import (
+    Label,
+    LabelCells,
+    LabelSource,
+    find_groups,
+    find_labels,
+    list_group_tables,
+)
 from hotview.ingest.numbers import name_missing
 from hotview.ingest.preprocessing import Preprocessing, match_ids, read_view
 from hotview.ingest.tables import OpenView, open_table, open_views, read_batches, read_ids
@@ -414,8 +421,8 @@ def _add_groups(
     }
     return replace(
         dataset,
-        groups=label_array([cells.by_id.get(key) for key in dataset.ids]),
-        unaligned_groups={name: label_array(groups) for name, groups in own.items()},
+        groups=object_array([cells.by_id.get(key) for key in dataset.ids]),
+        unaligned_groups={name: object_array(groups) for name, groups in own.items()},
     )
 
 
@@ -426,8 +433,8 @@ def _link(
     preprocessing: Preprocessing,
     opened: list[OpenView],
 ) -> TableDataset:
-    id_arrays = {name: label_array(own) for name, own in ids.items() if own is not None}
-    links = link_rows(id_arrays) if id_arrays else LinkedRows(label_array([]), {}, {})
+    id_arrays = {name: object_array(own) for name, own in ids.items() if own is not None}
+    links = link_rows(id_arrays) if id_arrays else LinkedRows(object_array([]), {}, {})
     nowhere = np.full(len(links.ids), -1)
     positions = {name: links.rows.get(name, nowhere) for name in Xs}
     linked = {name: take_rows(X, positions[name]) for name, X in Xs.items()}
@@ -438,14 +445,14 @@ def _link(
             continue
         unaligned[name] = take_rows(X, rest)
         if own_ids is None:
-            target = label_array(labels.by_view.get(name, [None] * X.shape[0]))
+            target = object_array(labels.by_view.get(name, [None] * X.shape[0]))
         else:
             unaligned_ids[name] = own_ids[rest]
-            target = label_array([labels.by_id.get(key) for key in own_ids[rest]])
+            target = object_array([labels.by_id.get(key) for key in own_ids[rest]])
         if any(label is not None for label in target):
             targets[name] = target
     linked_ids = links.ids
-    target = label_array([labels.by_id.get(key) for key in linked_ids])
+    target = object_array([labels.by_id.get(key) for key in linked_ids])
     rows = (linked_ids, unaligned_ids, dict(Xs))
     present = {name: where >= 0 for name, where in positions.items()}
     dataset = TableDataset(linked, target, unaligned, targets, *rows, preprocessing, opened, [])

@@ -25,7 +25,6 @@ from hotview.datasets.readers.tables import TableFile
 
 __all__ = [
     "OpenView",
-    "check_column",
     "open_table",
     "open_views",
     "read_batches",
@@ -158,13 +157,6 @@ def open_table(path: str | Path, options: Options) -> TableFile:
     return open_file(file, options)
 
 
-def check_column(table: TableFile, name: str, purpose: str) -> None:
-    """Raise if a table does not have a column; `purpose` completes the message."""
-    if name not in table.names:
-        hint = did_you_mean(name, table.names)
-        raise ValueError(f"{table.path} has no column {name!r}{purpose}.{hint}")
-
-
 def read_batches(view: OpenView, column: str) -> list[str] | None:
     """Return the batch of every row of a view; None if it has no such column.
 
@@ -233,6 +225,6 @@ def read_ids(
             if id_column is not None and view.obs is not None and id_column in view.obs.names:
                 [ids[view.name]] = view.obs.read_text([id_column])
         else:
-            check_column(table, id_column, f" to link view {view.name!r} by")
+            table.check_columns([id_column], f" to link view {view.name!r} by")
             [ids[view.name]] = table.read_text([id_column])
     return ids

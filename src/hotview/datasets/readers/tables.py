@@ -145,6 +145,14 @@ class TableFile(ABC):
         self.name = name or Path(path).name.partition(".")[0]
         check_one_line(names, lambda j: f"the name of column {j + 1} of {path}")
 
+    def check_columns(self, names: Iterable[str], purpose: str = "") -> None:
+        """Raise if there is no column of one of these names; `purpose` completes the message."""
+        known = set(self.names)
+        for name in names:
+            if name not in known:
+                hint = did_you_mean(name, self.names)
+                raise ValueError(f"{self.path} has no column {name!r}{purpose}.{hint}")
+
     def read(self, names: list[str]) -> Array | LazyRows:
         """Read columns, in this order, as a 2-D array of numbers."""
         with within_memory(self.path):
@@ -193,32 +201,22 @@ def select(table: TableFile, columns: Sequence[str] | None, drop: Collection[str
     list of str
         At least one name.
     """
-    known = set(table.names)
+    table.check_columns(columns or ())
     for name, count in Counter(columns or ()).items():
-        if name not in known:
-            hint = did_you_mean(name, table.names)
-            raise ValueError(f"{table.path} has no column {name!r}.{hint}")
         if count > 1:
             raise ValueError(f"{table.path}: columns= names the column {name!r} twice.")
-    if columns is None:
-        refuse_index(table, drop)
-        columns = table.names
-    kept = [name for name in columns if name not in drop]
+    index = [name for name in table.saved_index if name not in drop]
+    if columns is None and index:
+        raise ParameterError(
+            f"{table.path}: column {index[0]!r} looks like a row index that was saved along with "
+            "the table, not like a feature. ",
+            "Leave it out with {drop}, or list the columns to read.",
+            drop=index[:1],
+        )
+    kept = [name for name in (table.names if columns is None else columns) if name not in drop]
     if not kept:
         raise ValueError(f"{table.path}: no column is left to read. Drop fewer of them.")
     return kept
-
-
-def refuse_index(table: TableFile, drop: Collection[str]) -> None:
-    """Raise if a saved row index would be read as a measurement."""
-    for name in table.saved_index:
-        if name not in drop:
-            raise ParameterError(
-                f"{table.path}: column {name!r} looks like a row index that was saved along with "
-                "the table, not like a feature. ",
-                "Leave it out with {drop}, or list the columns to read.",
-                drop=[name],
-            )
 
 
 def refuse_duplicates(path: Path | str, names: Sequence[str]) -> None:
