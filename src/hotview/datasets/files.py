@@ -19,8 +19,10 @@ from hotview.datasets.readers.arrays import (
     read_npy,
     read_npz,
 )
+from hotview.datasets.readers.arrow import read_query
 from hotview.datasets.readers.delimited import TextTable
 from hotview.datasets.readers.errors import did_you_mean, listed, within_memory
+from hotview.datasets.readers.excel import read_sheet
 from hotview.datasets.readers.matlab import Matrix
 from hotview.datasets.readers.parquet import ParquetTable
 from hotview.datasets.readers.tables import TableFile, select
@@ -307,6 +309,16 @@ class FileOptions:
     layer: str | None = None
     mmap: bool = False
 
+    @property
+    def matrix(self) -> tuple[str | None, str | None]:
+        """The entry of obsm and the layer to read as a view, instead of X."""
+        return self.obsm, self.layer
+
+    @property
+    def decimal_point(self) -> str:
+        """The decimal point: a comma where points separate thousands."""
+        return self.decimal or ("," if self.thousands == "." else ".")
+
     def check(self) -> None:
         """Raise if an option has a value that is not possible."""
         for option in ("delimiter", "decimal", "thousands"):
@@ -315,10 +327,11 @@ class FileOptions:
                 raise ValueError(f"Expected {option} to be one character, but it is {value!r}.")
         if self.decimal is not None:
             check_choice("decimal", self.decimal, (".", ","))
-        decimal = self.decimal or ("," if self.thousands == "." else ".")
         for option in ("delimiter", "thousands"):
-            if getattr(self, option) == decimal:
-                raise ValueError(f"The {option} and the decimal point are both {decimal!r}.")
+            if getattr(self, option) == self.decimal_point:
+                raise ValueError(
+                    f"The {option} and the decimal point are both {self.decimal_point!r}."
+                )
         if isinstance(self.missing, str):
             raise TypeError(f"Expected missing to be a list. Write missing=[{self.missing!r}].")
         if not all(isinstance(cell, str) for cell in self.missing or ()):
@@ -342,29 +355,16 @@ _Opener: TypeAlias = Callable[[File, FileOptions], TableFile]
 
 
 def _open_text(file: File, options: FileOptions, default_delimiter: str = ",") -> TableFile:
-    decimal = options.decimal or ("," if options.thousands == "." else ".")
     return TextTable(
         file.path,
         name=file.name,
         header=options.header,
         delimiter=options.delimiter,
-        decimal=decimal,
+        decimal=options.decimal_point,
         encoding=options.encoding,
         missing=options.missing or (),
         default_delimiter=default_delimiter,
     )
-
-
-def _open_sheet(file: File, options: FileOptions) -> TableFile:
-    from hotview.datasets.readers.excel import read_sheet
-
-    return read_sheet(file.path, file.name, sheet=options.sheet, header=options.header)
-
-
-def _open_database(file: File, options: FileOptions) -> TableFile:
-    from hotview.datasets.readers.sql import read_query
-
-    return read_query(file.path, file.name, query=options.query)
 
 
 #: Formats with named columns; they are opened and checked before any of them is read.
@@ -372,8 +372,10 @@ TABLES: dict[str, _Opener] = {
     **dict.fromkeys((".csv", ".csv.gz"), _open_text),
     **dict.fromkeys((".tsv", ".tsv.gz"), partial(_open_text, default_delimiter="\t")),
     ".parquet": lambda file, options: ParquetTable(file.path, mmap=options.mmap),
-    ".xlsx": _open_sheet,
-    ".duckdb": _open_database,
+    ".xlsx": lambda file, options: read_sheet(
+        file.path, file.name, sheet=options.sheet, header=options.header
+    ),
+    ".duckdb": lambda file, options: read_query(file.path, file.name, query=options.query),
 }
 
 
@@ -392,28 +394,19 @@ def _read_table(file: File, options: Options) -> _Named:
     return [(file.name, as_view(table.read(names), str(file.path)))]
 
 
-def _choice(options: Options, name: str) -> tuple[str | None, str | None]:
-    """Return the entry of obsm and the layer to read as a view, instead of X."""
-    own = options.for_file(name)
-    return own.obsm, own.layer
-
-
-def _read_cells(file: File, options: Options) -> _Named:
-    obsm, layer = _choice(options, file.name)
-    return [(file.name, read_h5ad(file.path, obsm=obsm, layer=layer))]
-
-
 #: Reader of every format, by the end of the file's name.
 FORMATS: dict[str, _Reader] = {
     **dict.fromkeys(TABLES, _read_table),
     ".npy": lambda file, options: [(file.name, read_npy(file.path, mmap=options.mmap))],
     ".npz": lambda file, options: read_npz(file.path, variables=options.variables),
     ".mat": lambda file, options: read_mat_views(file.path, variables=options.variables),
-    ".h5ad": lambda file, options: _read_cells(file, options),
+    ".h5ad": lambda file, options: [
+        (file.name, read_h5ad(file.path, *options.for_file(file.name).matrix))
+    ],
     ".h5mu": lambda file, options: read_h5mu(
         file.path,
         variables=options.variables,
-        choice=lambda name: _choice(options, file.name if file.named_by_user else name),
+        choice=lambda name: options.for_file(file.name if file.named_by_user else name).matrix,
     ),
 }
 #: Formats of several views.

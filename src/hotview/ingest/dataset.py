@@ -265,7 +265,7 @@ def read_dataset(files: DatasetFiles, correct: Correction | None = None) -> Tabl
     """
     files.check()
     opened = open_views(files.views, Options(**files.text, mmap=True))
-    if files.id_column is None and all(view.own_ids is not None for view in opened):
+    if files.id_column is None and all(view.obs is not None for view in opened):
         files = replace(files, id_column=CELL_NAMES)
     columns: dict[str, ViewColumns] = {}
     drop, text = tuple(files.drop), dict(files.text)

@@ -17,10 +17,9 @@ from hotview.datasets.files import (
     open_file,
     read_file,
 )
-from hotview.datasets.readers.arrays import read_obs_names
 from hotview.datasets.readers.errors import did_you_mean
 from hotview.datasets.readers.matlab import Matrix
-from hotview.datasets.readers.obs import read_obs
+from hotview.datasets.readers.obs import ObsTable, read_obs
 from hotview.datasets.readers.tables import TableFile
 
 __all__ = [
@@ -49,9 +48,7 @@ class OpenView:
         The table, not read yet, for files whose columns have names.
     X : ndarray, csr_array or None
         The matrix, for files whose columns have no names.
-    own_ids : list of str or None
-        Row names stored in the file itself.
-    obs : TableFile or None
+    obs : ObsTable or None
         What an AnnData knows of its rows.
     """
 
@@ -59,8 +56,7 @@ class OpenView:
     path: Path
     table: TableFile | None = None
     X: Matrix | None = None
-    own_ids: Sequence[str] | None = None
-    obs: TableFile | None = None
+    obs: ObsTable | None = None
 
     @property
     def label_table(self) -> TableFile | None:
@@ -125,14 +121,12 @@ def _open_file(file: File, options: Options) -> list[OpenView]:
         return [OpenView(file.name, file.path, open_file(file, options))]
     if file.ending not in _OMICS:
         return [OpenView(name, file.path, X=X) for name, X in read_file(file, options)]
-    views, ids, obs = read_file(file, options), read_obs_names(file.path), read_obs(file.path)
-    only = next(iter(options.variables or ids))  # of a view that the user has named
-    # Row names are stored by view in an h5mu file, and under "" in an h5ad file.
-    keys = {name: only if file.named_by_user or "" in ids else name for name, _ in views}
-    keys = {name: key if key in ids else "" for name, key in keys.items()}
+    views, obs = read_file(file, options), read_obs(file.path)
+    only = next(iter(options.variables or obs))  # of a view that the user has named
+    # Tables of cells are stored by view in an h5mu file, and under "" in an h5ad file.
+    keys = {name: only if file.named_by_user or "" in obs else name for name, _ in views}
     return [
-        OpenView(name, file.path, X=X, own_ids=ids.get(keys[name]), obs=obs.get(keys[name]))
-        for name, X in views
+        OpenView(name, file.path, X=X, obs=obs.get(keys[name], obs.get(""))) for name, X in views
     ]
 
 
@@ -220,10 +214,10 @@ def read_ids(
     for view in views:
         table = tables.get(view.name, view.table)
         if id_column is None or table is None:
-            own = None if id_column is None else view.own_ids
-            ids[view.name] = None if own is None else list(own)
-            if id_column is not None and view.obs is not None and id_column in view.obs.names:
-                [ids[view.name]] = view.obs.read_text([id_column])
+            ids[view.name] = None
+            if id_column is not None and view.obs is not None:
+                in_obs = id_column in view.obs.names
+                ids[view.name] = view.obs.read_text([id_column])[0] if in_obs else [*view.obs.cells]
         else:
             table.check_columns([id_column], f" to link view {view.name!r} by")
             [ids[view.name]] = table.read_text([id_column])

@@ -217,7 +217,7 @@ def read_mat_views(path: Path, *, variables: Sequence[str] | None) -> list[tuple
     return views
 
 
-def read_h5ad(path: Path, *, obsm: str | None = None, layer: str | None = None) -> Matrix:
+def read_h5ad(path: Path, obsm: str | None = None, layer: str | None = None) -> Matrix:
     """Read one matrix of an AnnData file, without the rest of it.
 
     Parameters
@@ -315,25 +315,6 @@ def _as_matrix(value: Any, key: tuple[str, ...], known: list[str], where: str) -
     if hasattr(value, "columns"):  # a data frame
         value = value.to_numpy()
     return as_view(value, where if len(key) == 1 else f"{where}: {'/'.join(key)}")
-
-
-def read_obs_names(path: Path) -> dict[str, list[str]]:
-    """Read the names of the cells, by modality.
-
-    Parameters
-    ----------
-    path : Path
-        An AnnData or MuData file.
-
-    Returns
-    -------
-    dict of str to list of str
-        Names by modality; an AnnData file has one, called ``""``.
-    """
-    with open_hdf5(path, "an h5ad or h5mu file") as file:
-        parts = dict(file["mod"].items()) if "mod" in file else {"": file}
-        tables = {name: part["obs"] for name, part in parts.items()}
-        return {n: obs[obs.attrs["_index"]].asstr()[:].tolist() for n, obs in tables.items()}
 
 
 def element_reader(path: Path) -> Callable[[Any], Any]:

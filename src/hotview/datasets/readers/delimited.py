@@ -17,14 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from hotview._messages import Parameter, ParameterError
+from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview._validation.containers import line_break_error
-from hotview.datasets.readers.errors import listed, reading, unreadable
+from hotview.datasets.readers.errors import reading, unreadable
 from hotview.datasets.readers.tables import (
     LARGEST_INTEGER,
     MISSING,
     TableFile,
+    header_error,
     integer_error,
     is_number,
     refuse_duplicates,
@@ -122,13 +123,7 @@ class TextTable(TableFile):
                 delimiter={self.name: others[0]},
             )
         if header is None and all(cell in self._markers or is_number(cell) for cell in cells):
-            raise ParameterError(
-                f"{path}: the first line holds only numbers: {listed(cells)}. ",
-                "Pass {header} if these are the names of the columns, {no_header} if there are "
-                "none.",
-                header=True,
-                no_header=Parameter("header", False),
-            )
+            raise header_error(path, "line", cells)
         names = [f"column_{j}" for j in range(len(cells))]
         if self.has_header:
             names = [unescape_formula(cell) or "" for cell in cells]

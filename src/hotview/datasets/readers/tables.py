@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hotview._lazy import LazyRows
-from hotview._messages import ParameterError
+from hotview._messages import Parameter, ParameterError
 from hotview._types import Array
 from hotview._validation import check_one_line
 from hotview.datasets.readers.errors import did_you_mean, listed, within_memory
@@ -66,6 +66,17 @@ def is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def as_text(cell: object) -> str:
+    """Return a cell as text: whole numbers without a decimal.
+
+    Examples
+    --------
+    >>> as_text(2.0), as_text(2.5)
+    ('2', '2.5')
+    """
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def escape_formulas(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,6 +237,16 @@ def refuse_duplicates(path: Path | str, names: Sequence[str]) -> None:
         raise ValueError(
             f"{path}: more than one column is called {listed(twice)}. Rename all but one."
         )
+
+
+def header_error(path: Path, line: str, cells: Iterable[str]) -> ParameterError:
+    """Return the error for a first line of numbers, which may be names or a row."""
+    return ParameterError(
+        f"{path}: the first {line} holds only numbers: {listed(cells)}. ",
+        "Pass {header} if these are the names of the columns, {no_header} if there are none.",
+        header=True,
+        no_header=Parameter("header", False),
+    )
 
 
 def text_error(
