@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from hotview._messages import ParameterError
 from hotview._validation import check_choice, check_one_line
@@ -230,17 +230,17 @@ class Options:
     under ``""``. `thousands` is the separator of thousands, and `dates` the order of day and month.
     """
 
-    header: PerFile[bool] = None
-    delimiter: PerFile[str] = None
-    decimal: PerFile[str] = None
-    thousands: PerFile[str] = None
-    encoding: PerFile[str] = None
-    missing: PerFile[Sequence[str]] = None
-    dates: PerFile[str] = None
-    sheet: PerFile[str] = None
-    query: PerFile[str] = None
-    obsm: PerFile[str] = None
-    layer: PerFile[str] = None
+    header: Any = None
+    delimiter: Any = None
+    decimal: Any = None
+    thousands: Any = None
+    encoding: Any = None
+    missing: Any = None
+    dates: Any = None
+    sheet: Any = None
+    query: Any = None
+    obsm: Any = None
+    layer: Any = None
     columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None
     drop: Sequence[str] = ()
     variables: Sequence[str] | None = None
@@ -250,23 +250,25 @@ class Options:
         for option in ("columns", "drop", "variables"):
             if isinstance(value := getattr(self, option), str):
                 raise TypeError(f"Expected {option} to be a list. Write {option}=[{value!r}].")
-        for name in dict.fromkeys(["", *self.named_files]):
-            self.for_file(name).check()
-
-    @property
-    def named_files(self) -> list[str]:
-        """Names of files that an option names."""
         values = [getattr(self, option) for option in PER_FILE]
-        return [name for value in values if isinstance(value, Mapping) for name in value if name]
+        named = [name for value in values if isinstance(value, Mapping) for name in ("", *value)]
+        if not named:
+            self._check()
+        for name in dict.fromkeys(named):
+            self.for_file(name)
 
-    def for_file(self, name: str) -> FileOptions:
-        """Return the options of one file."""
+    def for_file(self, name: str) -> Options:
+        """Return the options of one file, none of them by name."""
         values = {option: getattr(self, option) for option in PER_FILE}
         own = {
-            option: value.get(name, value.get("")) if isinstance(value, Mapping) else value
+            option: value.get(name, value.get(""))
             for option, value in values.items()
+            if isinstance(value, Mapping)
         }
-        return FileOptions(**own, mmap=self.mmap)
+        for option, value in own.items():
+            if isinstance(value, Mapping):
+                raise TypeError(f"Expected one {option} for a file, but it is {value!r}. Pass one.")
+        return replace(self, **own) if own else self
 
     def check_names(self, names: Sequence[str]) -> None:
         """Raise if an option names a file that is not there."""
@@ -291,24 +293,6 @@ class Options:
         """Return the columns to keep in one view."""
         return self.columns.get(view) if isinstance(self.columns, Mapping) else self.columns
 
-
-@dataclass(frozen=True)
-class FileOptions:
-    """The options of one file."""
-
-    header: bool | None = None
-    delimiter: str | None = None
-    decimal: str | None = None
-    thousands: str | None = None
-    encoding: str | None = None
-    missing: Sequence[str] | None = None
-    dates: str | None = None
-    sheet: str | None = None
-    query: str | None = None
-    obsm: str | None = None
-    layer: str | None = None
-    mmap: bool = False
-
     @property
     def matrix(self) -> tuple[str | None, str | None]:
         """The entry of obsm and the layer to read as a view, instead of X."""
@@ -319,7 +303,7 @@ class FileOptions:
         """The decimal point: a comma where points separate thousands."""
         return self.decimal or ("," if self.thousands == "." else ".")
 
-    def check(self) -> None:
+    def _check(self) -> None:
         """Raise if an option has a value that is not possible."""
         for option in ("delimiter", "decimal", "thousands"):
             value = getattr(self, option)
@@ -351,10 +335,10 @@ class FileOptions:
 
 _Named: TypeAlias = list[tuple[str, Matrix]]
 _Reader: TypeAlias = Callable[[File, Options], _Named]
-_Opener: TypeAlias = Callable[[File, FileOptions], TableFile]
+_Opener: TypeAlias = Callable[[File, Options], TableFile]
 
 
-def _open_text(file: File, options: FileOptions, default_delimiter: str = ",") -> TableFile:
+def _open_text(file: File, options: Options, default_delimiter: str = ",") -> TableFile:
     return TextTable(
         file.path,
         name=file.name,

@@ -168,17 +168,22 @@ def _find_formats(
         dates = recognize_dates(str(table.path), name, column, table.dates, table.name)
         if dates is not None:
             formats[name] = dates
-    given = {"decimal": table.decimal, "thousands": table.thousands}
     written = _WrittenDecimals(table, cells, numeric)
     for name, column in cells.items():
         if name in formats:
             continue
-        others = partial(written.of_others, name, given)
-        number = recognize_numbers(str(table.path), name, column, given, others, table.name)
+        number = recognize_numbers(
+            str(table.path),
+            name,
+            column,
+            table.number_marks,
+            partial(written.of_others, name),
+            table.name,
+        )
         if number is not None:
             formats[name] = number
-    written.check_points(formats, given)
-    written.check_thousands(given)
+    written.check_points(formats)
+    written.check_thousands()
     return formats
 
 
@@ -201,22 +206,20 @@ class _WrittenDecimals:
     numeric: Sequence[str]
     _numbers: dict[str, list[str]] = field(default_factory=dict)
 
-    def of_others(self, name: str, given: Mapping[str, str | None]) -> set[str]:
+    def of_others(self, name: str) -> set[str]:
         """Return the decimal points that columns other than one show beyond doubt."""
         shown = set()
         if any(_POINT.fullmatch(c) and not _GROUPED_BY_POINT.fullmatch(c) for c in self._points()):
             shown.add(".")
         for other, column in self.cells.items():
-            if other != name and (found := sole_decimal(column, given)):
+            if other != name and (found := sole_decimal(column, self.table.number_marks)):
                 shown.add(found)
         return shown
 
-    def check_points(
-        self, formats: Mapping[str, NumberFormat | DateFormat], given: Mapping[str, str | None]
-    ) -> None:
+    def check_points(self, formats: Mapping[str, NumberFormat | DateFormat]) -> None:
         """Raise if points separate thousands in a column of numbers, where commas are decimal."""
         commas = [n for n, f in formats.items() if isinstance(f, NumberFormat) and f.decimal == ","]
-        if not commas or any(given.values()):
+        if not commas or any(self.table.number_marks.values()):
             return
         self._points()
         for name, cells in self._numbers.items():
@@ -230,14 +233,14 @@ class _WrittenDecimals:
                     decimal={self.table.name: ","},
                 )
 
-    def check_thousands(self, given: Mapping[str, str | None]) -> None:
+    def check_thousands(self) -> None:
         """Raise if all points of a file with semicolons may separate thousands, and seem to."""
-        if any(given.values()) or getattr(self.table, "delimiter", None) != ";":
+        if any(self.table.number_marks.values()) or getattr(self.table, "delimiter", "") != ";":
             return
         if not all(map(_GROUPED_BY_POINT.fullmatch, self._points())):
             return
         for name in [name for name, cells in self._numbers.items() if cells]:
-            if not self.of_others(name, given):
+            if not self.of_others(name):
                 [cells] = self.table.read_text([name])
                 refuse_groups(str(self.table.path), name, cells, self.table.name)
 
@@ -344,8 +347,7 @@ def encode_table(table: TableFile, view: ViewColumns) -> EncodedTable:
 
 def _check_points(table: TableFile, text: Sequence[Column], plain: Sequence[str]) -> None:
     """Raise if a new file has decimal commas where that of the fit had points, and both in it."""
-    given = {"decimal": table.decimal, "thousands": table.thousands}
-    if any(given.values()):
+    if any(table.number_marks.values()):
         return
     names = [c.name for c in text if c.categories is None and not isinstance(c.format, DateFormat)]
     commas = {
@@ -354,7 +356,7 @@ def _check_points(table: TableFile, text: Sequence[Column], plain: Sequence[str]
         if sole_decimal(cells, {}) == ","
     }
     others = [*plain, *(name for name in names if name not in commas)]
-    _WrittenDecimals(table, {}, others).check_points(commas, given)
+    _WrittenDecimals(table, {}, others).check_points(commas)
 
 
 def _read_numbers(
@@ -399,9 +401,9 @@ def _recognize_again(
                 return replace(found, origin=stored.origin)
         else:
             what = f"numbers with the unit {stored.unit!r}" if stored.unit else "numbers"
-            given = {"decimal": table.decimal, "thousands": table.thousands}
             # Nothing in one file speaks for either decimal point.
-            found = recognize_numbers(*where, given, lambda: {".", ","}, table.name)
+            others = {".", ","}
+            found = recognize_numbers(*where, table.number_marks, lambda: others, table.name)
     except TwoReadingsError as error:
         if isinstance(stored, DateFormat):
             raise

@@ -268,17 +268,9 @@ def read_dataset(files: DatasetFiles, correct: Correction | None = None) -> Tabl
     if files.id_column is None and all(view.obs is not None for view in opened):
         files = replace(files, id_column=CELL_NAMES)
     columns: dict[str, ViewColumns] = {}
-    drop, text = tuple(files.drop), dict(files.text)
-    preprocessing = Preprocessing(
-        columns,
-        files.id_column,
-        files.label_column,
-        drop,
-        text,
-        files.group_column,
-        tuple(files.match_ids),
-        files.batch_column,
-    )
+    drop, text, ignore = tuple(files.drop), dict(files.text), tuple(files.match_ids)
+    named = (files.id_column, files.label_column, drop, text, files.group_column, ignore)
+    preprocessing = Preprocessing(columns, *named, files.batch_column)
     _check_names(files, opened, preprocessing.options)
     ids = read_ids(opened, files.id_column, files.ids, preprocessing.options)
     source = _label_source(files, preprocessing)
@@ -405,8 +397,7 @@ def _add_groups(
     """Add the group of every row, from the views or from the tables of labels and ids."""
     if files.group_column is None:
         return dataset
-    arguments = (ids, files.ids, files.labels, dataset.preprocessing)
-    tables = list_group_tables(dataset.opened, *arguments)
+    tables = list_group_tables(dataset.opened, ids, files.ids, files.labels, dataset.preprocessing)
     cells = find_groups(files.group_column, tables)
     if cells is None:
         known = dict.fromkeys(name for _, table, _ in tables for name in table.names)
@@ -451,9 +442,8 @@ def _link(
             target = object_array([labels.by_id.get(key) for key in own_ids[rest]])
         if any(label is not None for label in target):
             targets[name] = target
-    linked_ids = links.ids
-    target = object_array([labels.by_id.get(key) for key in linked_ids])
-    rows = (linked_ids, unaligned_ids, dict(Xs))
+    target = object_array([labels.by_id.get(key) for key in links.ids])
+    rows = (links.ids, unaligned_ids, dict(Xs))
     present = {name: where >= 0 for name, where in positions.items()}
     dataset = TableDataset(linked, target, unaligned, targets, *rows, preprocessing, opened, [])
     return replace(dataset, present=present)

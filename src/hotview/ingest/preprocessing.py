@@ -99,16 +99,12 @@ class Preprocessing:
         """Return the preprocessing described by `to_json`; a ValueError for anything else."""
         try:
             views = {name: ViewColumns.from_json(view) for name, view in values["views"]}
-            drop, text = tuple(values["drop"]), dict(values["text"])
-            names_of = values["id_column"], values["label_column"]
-            more = values.get("group_column"), tuple(values.get("match_ids", ()))
-            found = cls(
-                views, *names_of, drop, text, *more, batch_column=values.get("batch_column")
-            )
+            lists = {name: tuple(values.get(name, ())) for name in ("drop", "match_ids")}
+            found = cls(**{**values, **lists, "views": views, "text": dict(values["text"])})
             columns = [column for view in views.values() for column in view.columns or ()]
             special = (found.id_column, found.label_column, found.group_column, found.batch_column)
             given = [x for x in special if x is not None]
-            names = [*views, *drop, *given, *(column.name for column in columns)]
+            names = [*views, *found.drop, *given, *(column.name for column in columns)]
             names += [category for column in columns for category in column.categories or ()]
             is_same = found.options is not None and found.to_json() == values
             IdMatcher(found.match_ids)

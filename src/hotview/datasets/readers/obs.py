@@ -121,9 +121,9 @@ def read_obs(path: Path) -> dict[str, ObsTable]:
         columns = {str(column): obs_text(frame[column]) for column in frame}
         if whole is not None:
             _fill_from(whole, frame.index, columns, f"{path}: modality {name!r}")
-        own = shared | styles[name]
+        own, cells = shared | styles[name], [*map(str, frame.index)]
         tables[name] = ObsTable(
-            path, columns, name=name, styles=own, obsm=entries[name], cells=frame.index.tolist()
+            path, columns, name=name, styles=own, obsm=entries[name], cells=cells
         )
     return tables
 

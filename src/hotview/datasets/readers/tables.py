@@ -156,6 +156,11 @@ class TableFile(ABC):
         self.name = name or Path(path).name.partition(".")[0]
         check_one_line(names, lambda j: f"the name of column {j + 1} of {path}")
 
+    @property
+    def number_marks(self) -> dict[str, str | None]:
+        """Decimal point and separator of thousands that the user gives, None where not."""
+        return {"decimal": self.decimal, "thousands": self.thousands}
+
     def check_columns(self, names: Iterable[str], purpose: str = "") -> None:
         """Raise if there is no column of one of these names; `purpose` completes the message."""
         known = set(self.names)
