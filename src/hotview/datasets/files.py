@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from hotview.datasets.readers.arrays import (
 )
 from hotview.datasets.readers.arrow import read_query
 from hotview.datasets.readers.delimited import TextTable
-from hotview.datasets.readers.errors import did_you_mean, listed, within_memory
+from hotview.datasets.readers.errors import did_you_mean, listed, unknown_error, within_memory
 from hotview.datasets.readers.excel import read_sheet
 from hotview.datasets.readers.matlab import Matrix
 from hotview.datasets.readers.parquet import ParquetTable
@@ -250,12 +250,17 @@ class Options:
         for option in ("columns", "drop", "variables"):
             if isinstance(value := getattr(self, option), str):
                 raise TypeError(f"Expected {option} to be a list. Write {option}=[{value!r}].")
-        values = [getattr(self, option) for option in PER_FILE]
-        named = [name for value in values if isinstance(value, Mapping) for name in ("", *value)]
+        named = [name for _, name in self._named()]
+        for name in dict.fromkeys(["", *named]) if named else ():
+            self.for_file(name)  # which checks them
         if not named:
             self._check()
-        for name in dict.fromkeys(named):
-            self.for_file(name)
+
+    def _named(self) -> Iterator[tuple[str, str]]:
+        """Yield the options that differ from file to file, with the names of files."""
+        for option in PER_FILE:
+            if isinstance(value := getattr(self, option), Mapping):
+                yield from ((option, name) for name in value)
 
     def for_file(self, name: str) -> Options:
         """Return the options of one file, none of them by name."""
@@ -272,22 +277,17 @@ class Options:
 
     def check_names(self, names: Sequence[str]) -> None:
         """Raise if an option names a file that is not there."""
-        for option in PER_FILE:
-            value = getattr(self, option)
-            for name in value if isinstance(value, Mapping) else ():
-                if name and name not in names:
-                    hint = did_you_mean(name, names)
-                    text = f"No file is called {name!r}.{hint}"
-                    raise ParameterError(text, f" Correct {{{option}}}.")
+        for option, name in self._named():
+            if name and name not in names:
+                raise unknown_error(f"No file is called {name!r}", name, names, option)
 
     def check_endings(self, paths: Mapping[str, AnyPath]) -> None:
         """Raise if an option names a file, of these by name, but is for other formats."""
-        for option, endings in _FORMATS_OF.items():
-            value = getattr(self, option)
-            for name in value if isinstance(value, Mapping) else ():
-                if name in paths and _ending(Path(paths[name]), FORMATS) not in endings:
-                    remedy = f"{{{option}}} is for {', '.join(endings)}. Leave it out."
-                    raise ParameterError(f"{paths[name]}: ", remedy)
+        for option, name in self._named():
+            endings = _FORMATS_OF.get(option)
+            if endings and name in paths and _ending(Path(paths[name]), FORMATS) not in endings:
+                remedy = f"{{{option}}} is for {', '.join(endings)}. Leave it out."
+                raise ParameterError(f"{paths[name]}: ", remedy)
 
     def columns_of(self, view: str) -> Sequence[str] | None:
         """Return the columns to keep in one view."""

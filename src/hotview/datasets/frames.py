@@ -203,7 +203,7 @@ def _refuse_numbers_like_text(ids: Mapping[str, Collection[Any]]) -> None:
         for key in own:
             if isinstance(key, str):
                 texts[simplify(key)] = key, name
-            elif isinstance(key, Real) and not isinstance(key, bool):
+            elif not isinstance(key, bool) and isinstance(key, Real):
                 numbers[simplify(str(key))] = key, name
     same = next((key for key in numbers if key in texts), None)
     if same is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -66,7 +66,7 @@ class Column:
     def to_json(self) -> list[Any]:
         """Return plain values for JSON."""
         values: list[Any] = [self.name, self.categories and list(self.categories)]
-        return values if self.format is None else [*values, self.format.to_json()]
+        return values if self.format is None else [*values, asdict(self.format)]
 
     @classmethod
     def from_json(
@@ -172,14 +172,9 @@ def _find_formats(
     for name, column in cells.items():
         if name in formats:
             continue
-        number = recognize_numbers(
-            str(table.path),
-            name,
-            column,
-            table.number_marks,
-            partial(written.of_others, name),
-            table.name,
-        )
+        others = partial(written.of_others, name)
+        given = (table.number_marks, others, table.name)
+        number = recognize_numbers(str(table.path), name, column, *given)
         if number is not None:
             formats[name] = number
     written.check_points(formats)

@@ -22,7 +22,7 @@ from hotview.datasets.linking import (
     object_array,
     take_rows,
 )
-from hotview.datasets.readers.errors import did_you_mean, listed
+from hotview.datasets.readers.errors import listed, unknown_error
 from hotview.datasets.readers.matlab import Matrix
 from hotview.datasets.readers.tables import is_number
 from hotview.ingest.columns import ViewColumns, choose_columns
@@ -268,9 +268,16 @@ def read_dataset(files: DatasetFiles, correct: Correction | None = None) -> Tabl
     if files.id_column is None and all(view.obs is not None for view in opened):
         files = replace(files, id_column=CELL_NAMES)
     columns: dict[str, ViewColumns] = {}
-    drop, text, ignore = tuple(files.drop), dict(files.text), tuple(files.match_ids)
-    named = (files.id_column, files.label_column, drop, text, files.group_column, ignore)
-    preprocessing = Preprocessing(columns, *named, files.batch_column)
+    preprocessing = Preprocessing(
+        columns,
+        files.id_column,
+        files.label_column,
+        tuple(files.drop),
+        dict(files.text),
+        files.group_column,
+        tuple(files.match_ids),
+        files.batch_column,
+    )
     _check_names(files, opened, preprocessing.options)
     ids = read_ids(opened, files.id_column, files.ids, preprocessing.options)
     source = _label_source(files, preprocessing)
@@ -316,9 +323,9 @@ def _correct_batches(
     corrected, batches = dict(Xs), {view.name: read_batches(view, column) for view in opened}
     if all(own is None for own in batches.values()):
         tables = [view.label_table for view in opened]
-        known = dict.fromkeys(name for t in tables if t is not None for name in t.names)
-        text = f"No view has a column {column!r} of batches.{did_you_mean(column, known)}"
-        raise ParameterError(text, " Correct {batch_column}.")
+        known = [name for table in tables if table is not None for name in table.names]
+        text = f"No view has a column {column!r} of batches"
+        raise unknown_error(text, column, known, "batch_column")
     for view in opened:
         if (own := batches[view.name]) is not None:
             keys = ids[view.name]
@@ -386,9 +393,8 @@ def _check_names(files: DatasetFiles, opened: Sequence[OpenView], options: Optio
     known = [name for view in opened if view.table is not None for name in view.table.names]
     for parameter, names in (("drop", files.drop), ("categorical", files.categorical)):
         if unknown := [name for name in names if name not in known]:
-            hint = did_you_mean(unknown[0], dict.fromkeys(known))
-            text = f"No table has a column {unknown[0]!r}.{hint}"
-            raise ParameterError(text, f" Correct {{{parameter}}}.")
+            text = f"No table has a column {unknown[0]!r}"
+            raise unknown_error(text, unknown[0], known, parameter)
 
 
 def _add_groups(
@@ -400,10 +406,9 @@ def _add_groups(
     tables = list_group_tables(dataset.opened, ids, files.ids, files.labels, dataset.preprocessing)
     cells = find_groups(files.group_column, tables)
     if cells is None:
-        known = dict.fromkeys(name for _, table, _ in tables for name in table.names)
-        hint = did_you_mean(files.group_column, known)
-        text = f"No table has a column {files.group_column!r} of groups.{hint}"
-        raise ParameterError(text, " Correct {group_column}.")
+        known = [name for _, table, _ in tables for name in table.names]
+        text = f"No table has a column {files.group_column!r} of groups"
+        raise unknown_error(text, files.group_column, known, "group_column")
     own = {
         name: cells.by_view.get(name, [None] * int(X.shape[0]))
         if name not in dataset.unaligned_ids

@@ -130,15 +130,24 @@ def find_labels(
             f"{did_you_mean(source.label_column, known)}",
             " For labels in a table of their own, pass {labels}.",
         )
+    return _merge(
+        (table, name, ids.get(name), source.read(table)) for name, table in labeled.items()
+    )
+
+
+def _merge(
+    parts: Iterable[tuple[TableFile, str, Sequence[str | None] | None, list[str | None]]],
+    what: str = "label",
+) -> LabelCells:
+    """Return the cells of tables by their ids, and by the name of a table where it has none."""
     by_id: dict[str, dict[str, str | None]] = {}
     by_view: dict[str, list[str | None]] = {}
-    for name, table in labeled.items():
-        own_ids, cells = ids.get(name), source.read(table)
-        if own_ids is None:
+    for table, name, ids, cells in parts:
+        if ids is None:
             by_view[name] = cells
         else:
-            by_id[name] = _pair(table, own_ids, cells)
-    return LabelCells(merge_labels(by_id), by_view)
+            by_id[name] = _pair(table, ids, cells)
+    return LabelCells(merge_labels(by_id, what=what), by_view)
 
 
 def _pair(
@@ -256,15 +265,8 @@ def find_groups(column: str, tables: Sequence[GroupTable]) -> LabelCells | None:
     found = [(name, table, ids) for name, table, ids in tables if column in table.names]
     if not found:
         return None
-    by_id: dict[str, dict[str | None, str | None]] = {}
-    by_view: dict[str, list[str | None]] = {}
-    for name, table, ids in found:
-        [cells] = table.read_text([column])
-        if ids is None:
-            by_view[name] = cells
-        else:
-            by_id[name] = dict(zip(ids, cells, strict=True))
-    return LabelCells(merge_labels(by_id, what="group"), by_view)
+    parts = ((table, name, ids, table.read_text([column])[0]) for name, table, ids in found)
+    return _merge(parts, what="group")
 
 
 def parse_classes(known: Iterable[str]) -> dict[str, int | str]:

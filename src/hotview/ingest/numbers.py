@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -141,10 +141,6 @@ class NumberFormat:
                 n = sum(counts[cell] for cell in cells_of_kind)
                 texts.append(f"{listed(cells_of_kind[:3])} {text} ({count_cells(n)})")
         return ", ".join(texts)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from hotview.datasets.files import (
     open_file,
     read_file,
 )
-from hotview.datasets.readers.errors import did_you_mean
+from hotview.datasets.readers.errors import unknown_error
 from hotview.datasets.readers.matlab import Matrix
 from hotview.datasets.readers.obs import ObsTable, read_obs
 from hotview.datasets.readers.tables import TableFile
@@ -30,8 +30,6 @@ __all__ = [
     "read_ids",
     "split_name",
 ]
-
-_OMICS = (".h5ad", ".h5mu")
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ def open_views(specs: Sequence[str], options: Options) -> list[OpenView]:
 def _open_file(file: File, options: Options) -> list[OpenView]:
     if file.ending in TABLES:
         return [OpenView(file.name, file.path, open_file(file, options))]
-    if file.ending not in _OMICS:
+    if file.ending not in (".h5ad", ".h5mu"):
         return [OpenView(name, file.path, X=X) for name, X in read_file(file, options)]
     views, obs = read_file(file, options), read_obs(file.path)
     only = next(iter(options.variables or obs))  # of a view that the user has named
@@ -207,8 +205,7 @@ def read_ids(
     names = [view.name for view in views]
     for name in files:
         if name not in names:
-            hint = did_you_mean(name, names)
-            raise ParameterError(f"No view is called {name!r}.{hint}", " Correct {ids}.")
+            raise unknown_error(f"No view is called {name!r}", name, names, "ids")
     tables = {name: open_table(path, options) for name, path in files.items()}
     ids: dict[str, list[str | None] | None] = {}
     for view in views:
