@@ -334,8 +334,6 @@ class Options:
 
 
 _Named: TypeAlias = list[tuple[str, Matrix]]
-_Reader: TypeAlias = Callable[[File, Options], _Named]
-_Opener: TypeAlias = Callable[[File, Options], TableFile]
 
 
 def _open_text(file: File, options: Options, default_delimiter: str = ",") -> TableFile:
@@ -352,7 +350,7 @@ def _open_text(file: File, options: Options, default_delimiter: str = ",") -> Ta
 
 
 #: Formats with named columns; they are opened and checked before any of them is read.
-TABLES: dict[str, _Opener] = {
+TABLES: dict[str, Callable[[File, Options], TableFile]] = {
     **dict.fromkeys((".csv", ".csv.gz"), _open_text),
     **dict.fromkeys((".tsv", ".tsv.gz"), partial(_open_text, default_delimiter="\t")),
     ".parquet": lambda file, options: ParquetTable(file.path, mmap=options.mmap),
@@ -379,7 +377,7 @@ def _read_table(file: File, options: Options) -> _Named:
 
 
 #: Reader of every format, by the end of the file's name.
-FORMATS: dict[str, _Reader] = {
+FORMATS: dict[str, Callable[[File, Options], _Named]] = {
     **dict.fromkeys(TABLES, _read_table),
     ".npy": lambda file, options: [(file.name, read_npy(file.path, mmap=options.mmap))],
     ".npz": lambda file, options: read_npz(file.path, variables=options.variables),

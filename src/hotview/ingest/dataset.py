@@ -280,10 +280,11 @@ def read_dataset(files: DatasetFiles, correct: Correction | None = None) -> Tabl
     )
     _check_names(files, opened, preprocessing.options)
     ids = read_ids(opened, files.id_column, files.ids, preprocessing.options)
-    source = _label_source(files, preprocessing)
-    others = (
-        {} if source is None or source.table is None else {files.labels or "": source.read_ids()}
-    )
+    source, others = None, {}
+    if files.label_column is not None:
+        table = None if files.labels is None else open_table(files.labels, preprocessing.options)
+        source = LabelSource(table, files.label_column, files.id_column, files.unlabeled_marker)
+        others = {} if table is None else {files.labels or "": source.read_ids()}
     ids = match_ids(ids, preprocessing, others)
     Xs: dict[str, Matrix] = {}
     formats: dict[str, dict[str, str]] = {}
@@ -294,7 +295,7 @@ def read_dataset(files: DatasetFiles, correct: Correction | None = None) -> Tabl
         else:
             chosen = choose_columns(view.table, preprocessing.left_out, files.categorical)
             columns[view.name] = chosen
-        encoded, _ = read_view(view, columns[view.name], ids[view.name])
+        encoded = read_view(view, columns[view.name], ids[view.name])
         Xs[view.name], formats[view.name] = encoded.X, encoded.formats
     labels = LabelCells({}, {})
     if source is not None:
@@ -328,9 +329,7 @@ def _correct_batches(
         raise unknown_error(text, column, known, "batch_column")
     for view in opened:
         if (own := batches[view.name]) is not None:
-            keys = ids[view.name]
-            by_row = labels.by_view.get(view.name, [None] * len(own))
-            y = by_row if keys is None else [labels.by_id.get(str(key)) for key in keys]
+            y = labels.of_rows(view.name, ids[view.name], len(own))
             corrected[view.name] = correct(view, Xs[view.name], own, y)
     return corrected
 
@@ -343,13 +342,6 @@ def _no_labels(files: DatasetFiles, labels: LabelCells) -> ParameterError:
         f"Expected rows with a label in {files.label_column!r}, but no row has one.{who} ",
         "Check {label_column} and {id_column}; to train an encoder, leave out {label_column}.",
     )
-
-
-def _label_source(files: DatasetFiles, preprocessing: Preprocessing) -> LabelSource | None:
-    if files.label_column is None:
-        return None
-    table = None if files.labels is None else open_table(files.labels, preprocessing.options)
-    return LabelSource(table, files.label_column, files.id_column, files.unlabeled_marker)
 
 
 def _find_differences(
@@ -410,9 +402,7 @@ def _add_groups(
         text = f"No table has a column {files.group_column!r} of groups"
         raise unknown_error(text, files.group_column, known, "group_column")
     own = {
-        name: cells.by_view.get(name, [None] * int(X.shape[0]))
-        if name not in dataset.unaligned_ids
-        else [cells.by_id.get(key) for key in dataset.unaligned_ids[name]]
+        name: cells.of_rows(name, dataset.unaligned_ids.get(name), int(X.shape[0]))
         for name, X in dataset.unaligned.items()
     }
     return replace(
@@ -440,11 +430,9 @@ def _link(
         if len(rest) == 0:
             continue
         unaligned[name] = take_rows(X, rest)
-        if own_ids is None:
-            target = object_array(labels.by_view.get(name, [None] * X.shape[0]))
-        else:
+        if own_ids is not None:
             unaligned_ids[name] = own_ids[rest]
-            target = object_array([labels.by_id.get(key) for key in own_ids[rest]])
+        target = object_array(labels.of_rows(name, unaligned_ids.get(name), X.shape[0]))
         if any(label is not None for label in target):
             targets[name] = target
     target = object_array([labels.by_id.get(key) for key in links.ids])

@@ -270,8 +270,8 @@ def _spell(parameter: Parameter, container: str) -> str:
         columns = [value] if isinstance(value, str) else list(value or ())
         if name == "id_column" and container == "pandas":
             return f"X.set_index({value!r})"
-        kind = "categorical" if name == "categorical" else "drop"
-        return _OPERATIONS[container][kind].format(columns, columns[0] if columns else "")
+        operation = _OPERATIONS[container][name == "categorical"]
+        return operation.format(columns, columns[0] if columns else "")
     (given,) = value.values() if isinstance(value, Mapping) else (value,)
     if name == "missing":
         return f"{given[0]!r} replaced by None"
@@ -284,18 +284,9 @@ def _spell(parameter: Parameter, container: str) -> str:
 
 #: How columns are dropped, and the first of them made categorical, in every container.
 _OPERATIONS = {
-    "pandas": {
-        "drop": "X.drop(columns={0!r})",
-        "categorical": "X.astype({{{1!r}: 'category'}})",
-    },
-    "polars": {
-        "drop": "X.drop({0!r})",
-        "categorical": "X.cast({{{1!r}: polars.Categorical}})",
-    },
-    "pyarrow": {
-        "drop": "X.drop_columns({0!r})",
-        "categorical": "X[{1!r}].dictionary_encode()",
-    },
+    "pandas": ("X.drop(columns={0!r})", "X.astype({{{1!r}: 'category'}})"),
+    "polars": ("X.drop({0!r})", "X.cast({{{1!r}: polars.Categorical}})"),
+    "pyarrow": ("X.drop_columns({0!r})", "X[{1!r}].dictionary_encode()"),
 }
 
 

@@ -85,6 +85,12 @@ class LabelCells:
     by_id: dict[str, Any]
     by_view: dict[str, list[Any]]
 
+    def of_rows(self, view: str, ids: Iterable[Any] | None, n_rows: int) -> list[Any]:
+        """Return the label of every row of a view, by its ids if there are any."""
+        if ids is None:
+            return self.by_view.get(view, [None] * n_rows)
+        return [self.by_id.get(key) for key in ids]
+
     def as_classes(self) -> LabelCells:
         """Return the labels as classes in place of text."""
         cells = chain(self.by_id.values(), *self.by_view.values())

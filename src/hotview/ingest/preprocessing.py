@@ -212,15 +212,14 @@ def _read_rows(
         notes.append(
             f"{view.path}: columns are matched by position; the training data had no column names."
         )
-    encoded, differences = read_view(view, columns, ids)
-    X = encoded.X
-    _check_width(view, X.shape[1], columns)
-    notes += differences
+    encoded = read_view(view, columns, ids)
+    _check_width(view, encoded.X.shape[1], columns)
+    notes += encoded.notes
     if view.table is not None and columns.columns is not None:
         known = {column.name for column in columns.columns} | left_out
         if extra := [name for name in view.table.names if name not in known]:
             notes.append(f"{view.path}: columns not in the training data: {listed(extra)}")
-    return TableRows(X, ids, notes, view)
+    return TableRows(encoded.X, ids, notes, view)
 
 
 def _check_width(view: OpenView, width: int, columns: ViewColumns) -> None:
@@ -234,8 +233,8 @@ def _check_width(view: OpenView, width: int, columns: ViewColumns) -> None:
 
 def read_view(
     view: OpenView, columns: ViewColumns, ids: Sequence[str | None] | None
-) -> tuple[EncodedTable, list[str]]:
-    """Return the rows of a view as numbers, and notes on differences from the training data."""
+) -> EncodedTable:
+    """Return the rows of a view as numbers, with notes on differences from the training data."""
     if view.table is None:
         assert view.X is not None
         encoded = EncodedTable(view.X)
@@ -248,14 +247,12 @@ def read_view(
             f"Expected an id for each of the {n_rows} rows of view {view.name!r} "
             f"({view.path}), but there are {len(ids)}. Give a table with one row per row."
         )
-    return encoded, [
-        *encoded.notes,
-        *(
-            f"{view.path}: column {name!r} has values not in the training data, encoded as 0 in "
-            f"all categories: {listed(values)}"
-            for name, values in encoded.unseen.items()
-        ),
+    unseen = [
+        f"{view.path}: column {name!r} has values not in the training data, encoded as 0 in "
+        f"all categories: {listed(values)}"
+        for name, values in encoded.unseen.items()
     ]
+    return replace(encoded, notes=encoded.notes + unseen)
 
 
 def _refuse_infinity(view: OpenView, columns: ViewColumns, X: Any) -> None:
