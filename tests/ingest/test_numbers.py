@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotview.ingest.columns import Column
 from hotview.ingest.numbers import NumberFormat, TwoReadingsError, recognize_numbers
 
 NAN = np.nan
@@ -200,4 +199,4 @@ def test_any_text_is_recognized_refused_or_left_alone(cells):
     if found is not None:
         assert len(found.parse(cells)) == len(cells)
         assert isinstance(found.describe(cells), str)
-        assert Column.from_json(*Column("x", None, found).to_json()).format == found
+        assert NumberFormat(**vars(found)) == found

@@ -272,7 +272,9 @@ class Options:
         }
         for option, value in own.items():
             if isinstance(value, Mapping):
-                raise TypeError(f"Expected one {option} for a file, but it is {value!r}. Pass one.")
+                raise ValueError(
+                    f"Expected {option} of a file to be one value, but it is {value!r}. Pass one."
+                )
         return replace(self, **own) if own else self
 
     def check_names(self, names: Sequence[str]) -> None:
