@@ -250,11 +250,9 @@ class Options:
         for option in ("columns", "drop", "variables"):
             if isinstance(value := getattr(self, option), str):
                 raise TypeError(f"Expected {option} to be a list. Write {option}=[{value!r}].")
-        named = [name for _, name in self._named()]
-        for name in dict.fromkeys(["", *named]) if named else ():
-            self.for_file(name)  # which checks them
-        if not named:
-            self._check()
+        for name in dict.fromkeys(["", *(name for _, name in self._named())]):
+            if self.for_file(name) is self:  # else those are checked as they are made
+                self._check()
 
     def _named(self) -> Iterator[tuple[str, str]]:
         """Yield the options that differ from file to file, with the names of files."""
