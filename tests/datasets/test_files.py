@@ -265,5 +265,4 @@ def test_cells_that_mean_missing_do_so_in_every_format(tmp_path, monkeypatch):
             np.testing.assert_array_equal(np.asarray(view), [[np.nan, 1.5], [2, np.nan]])
     pq.write_table(pa.table({"sex": ["F", "unknown"]}), tmp_path / "a.parquet")
     file = list_files(tmp_path / "a.parquet", FORMATS)[0]
-    table = open_file(file, Options(missing=["unknown"], encoding={}))
-    assert table.read_text(["sex"]) == [["F", None]]
+    assert open_file(file, Options(missing=["unknown"])).read_text(["sex"]) == [["F", None]]
