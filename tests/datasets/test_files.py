@@ -240,6 +240,7 @@ def test_options_that_contradict_each_other_are_refused():
         ({"thousands": ",", "decimal": ","}, "thousands and the decimal point are both ','"),
         ({"thousands": ".", "delimiter": ","}, "delimiter and the decimal point are both ','"),
         ({"dates": "year-first"}, "day-first"),
+        ({"sheet": {"lab": {"lab": "a"}}}, "sheet of a file to be one value"),
     ):
         for given in (options, {name: {"lab": value} for name, value in options.items()}):
             with pytest.raises(ValueError, match=message):

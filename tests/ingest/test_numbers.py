@@ -199,4 +199,4 @@ def test_any_text_is_recognized_refused_or_left_alone(cells):
     if found is not None:
         assert len(found.parse(cells)) == len(cells)
         assert isinstance(found.describe(cells), str)
-        assert NumberFormat(**found.to_json()) == found
+        assert NumberFormat(**vars(found)) == found

@@ -15,14 +15,20 @@ from hotview._types import Array
 from hotview.cli.input_summary import check_cells
 from hotview.cli.single_cells import BatchCorrector
 from hotview.datasets.files import Options, file_stem
-from hotview.datasets.linking import IdMatcher
+from hotview.datasets.linking import IdMatcher, object_array
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.parameters import impute_of
 from hotview.ingest.columns import ViewColumns
 from hotview.ingest.dataset import CELL_NAMES, DatasetFiles, TableDataset, read_dataset
-from hotview.ingest.groups import find_groups, list_group_tables
 from hotview.ingest.holdout import find_ids, keep_linked, split_holdout
-from hotview.ingest.labels import LabelSource, find_labels, label_array, match_classes, merge_labels
+from hotview.ingest.labels import (
+    LabelSource,
+    find_groups,
+    find_labels,
+    list_group_tables,
+    match_classes,
+    merge_labels,
+)
 from hotview.ingest.preprocessing import (
     AlignedRows,
     Preprocessing,
@@ -375,7 +381,7 @@ def _find_target(model: OpenModel, given: ModelInput, labels: str | None) -> Arr
     tables = [rows.view.label_table for rows in given.rows.values() if rows.view is not None]
     if labels is None and not any(t is not None and column in t.names for t in tables):
         return None
-    return label_array(model.read_labels(given, labels))
+    return object_array(model.read_labels(given, labels))
 
 
 def _find_seen(model: OpenModel, given: ModelInput) -> Array:

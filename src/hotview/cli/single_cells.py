@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hotview.datasets.readers.matlab import Matrix
-from hotview.datasets.readers.obs import ObsTable
 from hotview.estimators.batch_correction import BatchOffsets, fit_offsets
 from hotview.ingest.tables import OpenView
 from hotview.omics.counts import best_entry, count_sentence, holds_counts
@@ -60,7 +59,7 @@ class BatchCorrector:
 
 def name_counts(view: OpenView, X: Matrix) -> str | None:
     """Return what is done to a view of raw counts, if it is one of an AnnData."""
-    if not isinstance(view.obs, ObsTable) or X.shape[1] <= WIDE or not holds_counts(X):
+    if view.obs is None or X.shape[1] <= WIDE or not holds_counts(X):
         return None
     entry = best_entry(view.obs.obsm) or "X_pca"
     better = f"--obsm {shlex.quote(f'{view.name}={entry}')}, your own PCA or LSI"
@@ -84,7 +83,7 @@ def describe_cells(
     dict of str to object
         Plain values; empty for other files.
     """
-    tables = {view.name: view for view in opened if isinstance(view.obs, ObsTable)}
+    tables = {view.name: view for view in opened if view.obs is not None}
     if not tables:
         return {}
     styles = [view.obs.styles.get(label_column or "") for view in tables.values()]  # type: ignore[union-attr]

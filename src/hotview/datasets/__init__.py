@@ -2,9 +2,8 @@
 
 from hotview.datasets.files import read_views
 from hotview.datasets.frames import LinkedFrames, from_frames
-from hotview.datasets.handwritten import load_handwritten
 from hotview.datasets.linking import LinkedRows, link_rows
-from hotview.datasets.protocol import Split, split_rows, unalign
+from hotview.datasets.protocol import Split, load_handwritten, split_rows, unalign
 from hotview.datasets.synthetic import make_views
 
 __all__ = [

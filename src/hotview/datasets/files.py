@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from hotview._messages import ParameterError
 from hotview._validation import check_choice, check_one_line
@@ -19,8 +19,10 @@ from hotview.datasets.readers.arrays import (
     read_npy,
     read_npz,
 )
+from hotview.datasets.readers.arrow import read_query
 from hotview.datasets.readers.delimited import TextTable
-from hotview.datasets.readers.errors import did_you_mean, listed, within_memory
+from hotview.datasets.readers.errors import did_you_mean, listed, unknown_error, within_memory
+from hotview.datasets.readers.excel import read_sheet
 from hotview.datasets.readers.matlab import Matrix
 from hotview.datasets.readers.parquet import ParquetTable
 from hotview.datasets.readers.tables import TableFile, select
@@ -228,17 +230,17 @@ class Options:
     under ``""``. `thousands` is the separator of thousands, and `dates` the order of day and month.
     """
 
-    header: PerFile[bool] = None
-    delimiter: PerFile[str] = None
-    decimal: PerFile[str] = None
-    thousands: PerFile[str] = None
-    encoding: PerFile[str] = None
-    missing: PerFile[Sequence[str]] = None
-    dates: PerFile[str] = None
-    sheet: PerFile[str] = None
-    query: PerFile[str] = None
-    obsm: PerFile[str] = None
-    layer: PerFile[str] = None
+    header: Any = None
+    delimiter: Any = None
+    decimal: Any = None
+    thousands: Any = None
+    encoding: Any = None
+    missing: Any = None
+    dates: Any = None
+    sheet: Any = None
+    query: Any = None
+    obsm: Any = None
+    layer: Any = None
     columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None
     drop: Sequence[str] = ()
     variables: Sequence[str] | None = None
@@ -248,66 +250,60 @@ class Options:
         for option in ("columns", "drop", "variables"):
             if isinstance(value := getattr(self, option), str):
                 raise TypeError(f"Expected {option} to be a list. Write {option}=[{value!r}].")
-        for name in dict.fromkeys(["", *self.named_files]):
-            self.for_file(name).check()
+        for name in dict.fromkeys(["", *(name for _, name in self._named())]):
+            if self.for_file(name) is self:  # else those are checked as they are made
+                self._check()
 
-    @property
-    def named_files(self) -> list[str]:
-        """Names of files that an option names."""
-        values = [getattr(self, option) for option in PER_FILE]
-        return [name for value in values if isinstance(value, Mapping) for name in value if name]
+    def _named(self) -> Iterator[tuple[str, str]]:
+        """Yield the options that differ from file to file, with the names of files."""
+        for option in PER_FILE:
+            if isinstance(value := getattr(self, option), Mapping):
+                yield from ((option, name) for name in value)
 
-    def for_file(self, name: str) -> FileOptions:
-        """Return the options of one file."""
+    def for_file(self, name: str) -> Options:
+        """Return the options of one file, none of them by name."""
         values = {option: getattr(self, option) for option in PER_FILE}
         own = {
-            option: value.get(name, value.get("")) if isinstance(value, Mapping) else value
+            option: value.get(name, value.get(""))
             for option, value in values.items()
+            if isinstance(value, Mapping)
         }
-        return FileOptions(**own, mmap=self.mmap)
+        for option, value in own.items():
+            if isinstance(value, Mapping):
+                raise ValueError(
+                    f"Expected {option} of a file to be one value, but it is {value!r}. Pass one."
+                )
+        return replace(self, **own) if own else self
 
     def check_names(self, names: Sequence[str]) -> None:
         """Raise if an option names a file that is not there."""
-        for option in PER_FILE:
-            value = getattr(self, option)
-            for name in value if isinstance(value, Mapping) else ():
-                if name and name not in names:
-                    hint = did_you_mean(name, names)
-                    text = f"No file is called {name!r}.{hint}"
-                    raise ParameterError(text, f" Correct {{{option}}}.")
+        for option, name in self._named():
+            if name and name not in names:
+                raise unknown_error(f"No file is called {name!r}", name, names, option)
 
     def check_endings(self, paths: Mapping[str, AnyPath]) -> None:
         """Raise if an option names a file, of these by name, but is for other formats."""
-        for option, endings in _FORMATS_OF.items():
-            value = getattr(self, option)
-            for name in value if isinstance(value, Mapping) else ():
-                if name in paths and _ending(Path(paths[name]), FORMATS) not in endings:
-                    remedy = f"{{{option}}} is for {', '.join(endings)}. Leave it out."
-                    raise ParameterError(f"{paths[name]}: ", remedy)
+        for option, name in self._named():
+            endings = _FORMATS_OF.get(option)
+            if endings and name in paths and _ending(Path(paths[name]), FORMATS) not in endings:
+                remedy = f"{{{option}}} is for {', '.join(endings)}. Leave it out."
+                raise ParameterError(f"{paths[name]}: ", remedy)
 
     def columns_of(self, view: str) -> Sequence[str] | None:
         """Return the columns to keep in one view."""
         return self.columns.get(view) if isinstance(self.columns, Mapping) else self.columns
 
+    @property
+    def matrix(self) -> tuple[str | None, str | None]:
+        """The entry of obsm and the layer to read as a view, instead of X."""
+        return self.obsm, self.layer
 
-@dataclass(frozen=True)
-class FileOptions:
-    """The options of one file."""
+    @property
+    def decimal_point(self) -> str:
+        """The decimal point: a comma where points separate thousands."""
+        return self.decimal or ("," if self.thousands == "." else ".")
 
-    header: bool | None = None
-    delimiter: str | None = None
-    decimal: str | None = None
-    thousands: str | None = None
-    encoding: str | None = None
-    missing: Sequence[str] | None = None
-    dates: str | None = None
-    sheet: str | None = None
-    query: str | None = None
-    obsm: str | None = None
-    layer: str | None = None
-    mmap: bool = False
-
-    def check(self) -> None:
+    def _check(self) -> None:
         """Raise if an option has a value that is not possible."""
         for option in ("delimiter", "decimal", "thousands"):
             value = getattr(self, option)
@@ -315,10 +311,11 @@ class FileOptions:
                 raise ValueError(f"Expected {option} to be one character, but it is {value!r}.")
         if self.decimal is not None:
             check_choice("decimal", self.decimal, (".", ","))
-        decimal = self.decimal or ("," if self.thousands == "." else ".")
         for option in ("delimiter", "thousands"):
-            if getattr(self, option) == decimal:
-                raise ValueError(f"The {option} and the decimal point are both {decimal!r}.")
+            if getattr(self, option) == self.decimal_point:
+                raise ValueError(
+                    f"The {option} and the decimal point are both {self.decimal_point!r}."
+                )
         if isinstance(self.missing, str):
             raise TypeError(f"Expected missing to be a list. Write missing=[{self.missing!r}].")
         if not all(isinstance(cell, str) for cell in self.missing or ()):
@@ -337,43 +334,30 @@ class FileOptions:
 
 
 _Named: TypeAlias = list[tuple[str, Matrix]]
-_Reader: TypeAlias = Callable[[File, Options], _Named]
-_Opener: TypeAlias = Callable[[File, FileOptions], TableFile]
 
 
-def _open_text(file: File, options: FileOptions, default_delimiter: str = ",") -> TableFile:
-    decimal = options.decimal or ("," if options.thousands == "." else ".")
+def _open_text(file: File, options: Options, default_delimiter: str = ",") -> TableFile:
     return TextTable(
         file.path,
         name=file.name,
         header=options.header,
         delimiter=options.delimiter,
-        decimal=decimal,
+        decimal=options.decimal_point,
         encoding=options.encoding,
         missing=options.missing or (),
         default_delimiter=default_delimiter,
     )
 
 
-def _open_sheet(file: File, options: FileOptions) -> TableFile:
-    from hotview.datasets.readers.excel import read_sheet
-
-    return read_sheet(file.path, file.name, sheet=options.sheet, header=options.header)
-
-
-def _open_database(file: File, options: FileOptions) -> TableFile:
-    from hotview.datasets.readers.sql import read_query
-
-    return read_query(file.path, file.name, query=options.query)
-
-
 #: Formats with named columns; they are opened and checked before any of them is read.
-TABLES: dict[str, _Opener] = {
+TABLES: dict[str, Callable[[File, Options], TableFile]] = {
     **dict.fromkeys((".csv", ".csv.gz"), _open_text),
     **dict.fromkeys((".tsv", ".tsv.gz"), partial(_open_text, default_delimiter="\t")),
     ".parquet": lambda file, options: ParquetTable(file.path, mmap=options.mmap),
-    ".xlsx": _open_sheet,
-    ".duckdb": _open_database,
+    ".xlsx": lambda file, options: read_sheet(
+        file.path, file.name, sheet=options.sheet, header=options.header
+    ),
+    ".duckdb": lambda file, options: read_query(file.path, file.name, query=options.query),
 }
 
 
@@ -392,28 +376,19 @@ def _read_table(file: File, options: Options) -> _Named:
     return [(file.name, as_view(table.read(names), str(file.path)))]
 
 
-def _choice(options: Options, name: str) -> tuple[str | None, str | None]:
-    """Return the entry of obsm and the layer to read as a view, instead of X."""
-    own = options.for_file(name)
-    return own.obsm, own.layer
-
-
-def _read_cells(file: File, options: Options) -> _Named:
-    obsm, layer = _choice(options, file.name)
-    return [(file.name, read_h5ad(file.path, obsm=obsm, layer=layer))]
-
-
 #: Reader of every format, by the end of the file's name.
-FORMATS: dict[str, _Reader] = {
+FORMATS: dict[str, Callable[[File, Options], _Named]] = {
     **dict.fromkeys(TABLES, _read_table),
     ".npy": lambda file, options: [(file.name, read_npy(file.path, mmap=options.mmap))],
     ".npz": lambda file, options: read_npz(file.path, variables=options.variables),
     ".mat": lambda file, options: read_mat_views(file.path, variables=options.variables),
-    ".h5ad": lambda file, options: _read_cells(file, options),
+    ".h5ad": lambda file, options: [
+        (file.name, read_h5ad(file.path, *options.for_file(file.name).matrix))
+    ],
     ".h5mu": lambda file, options: read_h5mu(
         file.path,
         variables=options.variables,
-        choice=lambda name: _choice(options, file.name if file.named_by_user else name),
+        choice=lambda name: options.for_file(file.name if file.named_by_user else name).matrix,
     ),
 }
 #: Formats of several views.

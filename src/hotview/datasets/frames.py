@@ -12,7 +12,13 @@ from hotview._messages import warn_user
 from hotview._types import Array
 from hotview._validation.containers import container_of, is_known
 from hotview._validation.tables import name_views
-from hotview.datasets.linking import ID_DIFFERENCES, IdMatcher, check_spellings, link_rows
+from hotview.datasets.linking import (
+    ID_DIFFERENCES,
+    IdMatcher,
+    check_spellings,
+    link_rows,
+    object_array,
+)
 from hotview.datasets.readers.errors import did_you_mean, listed
 
 __all__ = ["LinkedFrames", "from_frames"]
@@ -108,11 +114,14 @@ def from_frames(
         )
     if not (n_frames > 1).any():
         _check_labeled(ids, {n: (where >= 0)[has_label].any() for n, where in rows.rows.items()})
-    else:
-        _warn_of_frames(
-            [n for n, where in rows.rows.items() if not (n_frames[where >= 0] > 1).any()]
+    elif alone := [n for n, where in rows.rows.items() if not (n_frames[where >= 0] > 1).any()]:
+        warn_user(f"No person of {listed(alone)} is in another frame, so no row there is linked.")
+    persons = set(rows.ids)
+    if unknown := [key for key in by_person if key not in persons]:
+        warn_user(
+            f"{len(unknown):,} of {len(by_person):,} labels are of persons in no frame: "
+            f"{listed(unknown)}"
         )
-    _warn_of_labels(by_person, set(rows.ids))
     chosen = (n_frames > 1) | has_label
     index = pd.Index(rows.ids[chosen].tolist(), tupleize_cols=False)
     linked, unaligned = {}, {}
@@ -152,8 +161,7 @@ def _known(parts: Sequence[Any], what: str) -> dict[Any, Any]:
     known: dict[Any, Any] = {}
     for part in parts:
         items = list(part.items())
-        values = np.empty(len(items), dtype=object)
-        values[:] = [value for _, value in items]
+        values = object_array([value for _, value in items])
         for (key, value), has_label in zip(items, is_known(values), strict=True):
             if has_label and known.setdefault(key, value) != value:
                 raise ValueError(
@@ -189,10 +197,14 @@ def _match(
 def _refuse_numbers_like_text(ids: Mapping[str, Collection[Any]]) -> None:
     """Raise if a number in one table is the text of another, which would not be linked."""
     simplify = IdMatcher(tuple(ID_DIFFERENCES)).simplify
-    numbers, texts = (
-        {simplify(str(key)): (key, n) for n, own in ids.items() for key in own if is_kind(key)}
-        for is_kind in (_is_number, lambda key: isinstance(key, str))
-    )
+    numbers: dict[str, tuple[Any, str]] = {}
+    texts: dict[str, tuple[Any, str]] = {}
+    for name, own in ids.items():
+        for key in own:
+            if isinstance(key, str):
+                texts[simplify(key)] = key, name
+            elif not isinstance(key, bool) and isinstance(key, Real):
+                numbers[simplify(str(key))] = key, name
     same = next((key for key in numbers if key in texts), None)
     if same is not None:
         (number, here), (text, there) = numbers[same], texts[same]
@@ -200,25 +212,6 @@ def _refuse_numbers_like_text(ids: Mapping[str, Collection[Any]]) -> None:
             f"Expected ids of one kind, but {number} in {here} is a number, and {text!r} in "
             f"{there} is text, so that they are not linked. Convert one, as by "
             "df.index = df.index.astype(str)."
-        )
-
-
-def _is_number(key: Any) -> bool:
-    return isinstance(key, Real) and not isinstance(key, bool)
-
-
-def _warn_of_frames(names: Sequence[str]) -> None:
-    """Warn of frames that share nobody, where others do."""
-    if names:
-        warn_user(f"No person of {listed(names)} is in another frame, so no row there is linked.")
-
-
-def _warn_of_labels(labels: Mapping[Any, Any], persons: Collection[Any]) -> None:
-    """Warn of labels of persons who are in no frame."""
-    if unknown := [key for key in labels if key not in persons]:
-        warn_user(
-            f"{len(unknown):,} of {len(labels):,} labels are of persons in no frame: "
-            f"{listed(unknown)}"
         )
 
 

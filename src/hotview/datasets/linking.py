@@ -23,6 +23,7 @@ __all__ = [
     "align_rows",
     "check_spellings",
     "link_rows",
+    "object_array",
     "take_rows",
 ]
 
@@ -121,7 +122,14 @@ def align_rows(ids: Mapping[str, Sequence[object] | Array]) -> tuple[Array, dict
     row_of = {view: _rows_by_id(view, column) for view, column in ids.items()}
     all_ids = list(dict.fromkeys(key for rows in row_of.values() for key in rows))
     rows = {v: np.array([rows.get(key, -1) for key in all_ids], int) for v, rows in row_of.items()}
-    return _as_objects(all_ids), rows
+    return object_array(all_ids), rows
+
+
+def object_array(values: Sequence[Any]) -> Array:
+    """Return values as they are, ids of several types or labels with None, in a 1-D array."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
 
 
 def take_rows(X: Any, rows: IntArray) -> Any:
@@ -172,13 +180,6 @@ def _rows_by_id(view: str, ids: Sequence[object] | Array) -> dict[object, int]:
             f"{listed(twice)}. Keep one row of each, or make them columns of one row."
         )
     return rows
-
-
-def _as_objects(values: list[object]) -> Array:
-    # np.array would turn mixed ids into text.
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
 
 
 def _strip_zeros(key: str) -> str:

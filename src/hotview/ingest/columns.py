@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import listed
-from hotview.datasets.readers.tables import TableFile, refuse_index
+from hotview.datasets.readers.tables import TableFile, select
 from hotview.ingest.dates import DateFormat, recognize_dates, resembles_dates
 from hotview.ingest.numbers import (
     NumberFormat,
@@ -23,7 +23,6 @@ from hotview.ingest.numbers import (
     refuse_groups,
     sole_decimal,
 )
-from hotview.ingest.tables import check_column
 
 __all__ = ["RULE", "Column", "EncodedTable", "ViewColumns", "choose_columns", "encode_table"]
 
@@ -67,7 +66,7 @@ class Column:
     def to_json(self) -> list[Any]:
         """Return plain values for JSON."""
         values: list[Any] = [self.name, self.categories and list(self.categories)]
-        return values if self.format is None else [*values, self.format.to_json()]
+        return values if self.format is None else [*values, asdict(self.format)]
 
     @classmethod
     def from_json(
@@ -142,10 +141,7 @@ def choose_columns(
     ViewColumns
         At least one column.
     """
-    names = [name for name in table.names if name not in leave_out]
-    refuse_index(table, leave_out)
-    if not names:
-        raise ValueError(f"{table.path}: no column is left to read. Drop fewer of them.")
+    names = select(table, None, leave_out)
     text = set(table.find_text())
     chosen = [name for name in names if name in text or name in categorical]
     cells = dict(zip(chosen, table.read_text(chosen), strict=True)) if chosen else {}
@@ -172,17 +168,17 @@ def _find_formats(
         dates = recognize_dates(str(table.path), name, column, table.dates, table.name)
         if dates is not None:
             formats[name] = dates
-    given = {"decimal": table.decimal, "thousands": table.thousands}
     written = _WrittenDecimals(table, cells, numeric)
     for name, column in cells.items():
         if name in formats:
             continue
-        others = partial(written.of_others, name, given)
-        number = recognize_numbers(str(table.path), name, column, given, others, table.name)
+        others = partial(written.of_others, name)
+        given = (table.number_marks, others, table.name)
+        number = recognize_numbers(str(table.path), name, column, *given)
         if number is not None:
             formats[name] = number
-    written.check_points(formats, given)
-    written.check_thousands(given)
+    written.check_points(formats)
+    written.check_thousands()
     return formats
 
 
@@ -205,22 +201,20 @@ class _WrittenDecimals:
     numeric: Sequence[str]
     _numbers: dict[str, list[str]] = field(default_factory=dict)
 
-    def of_others(self, name: str, given: Mapping[str, str | None]) -> set[str]:
+    def of_others(self, name: str) -> set[str]:
         """Return the decimal points that columns other than one show beyond doubt."""
         shown = set()
         if any(_POINT.fullmatch(c) and not _GROUPED_BY_POINT.fullmatch(c) for c in self._points()):
             shown.add(".")
         for other, column in self.cells.items():
-            if other != name and (found := sole_decimal(column, given)):
+            if other != name and (found := sole_decimal(column, self.table.number_marks)):
                 shown.add(found)
         return shown
 
-    def check_points(
-        self, formats: Mapping[str, NumberFormat | DateFormat], given: Mapping[str, str | None]
-    ) -> None:
+    def check_points(self, formats: Mapping[str, NumberFormat | DateFormat]) -> None:
         """Raise if points separate thousands in a column of numbers, where commas are decimal."""
         commas = [n for n, f in formats.items() if isinstance(f, NumberFormat) and f.decimal == ","]
-        if not commas or any(given.values()):
+        if not commas or any(self.table.number_marks.values()):
             return
         self._points()
         for name, cells in self._numbers.items():
@@ -234,14 +228,14 @@ class _WrittenDecimals:
                     decimal={self.table.name: ","},
                 )
 
-    def check_thousands(self, given: Mapping[str, str | None]) -> None:
+    def check_thousands(self) -> None:
         """Raise if all points of a file with semicolons may separate thousands, and seem to."""
-        if any(given.values()) or getattr(self.table, "delimiter", None) != ";":
+        if any(self.table.number_marks.values()) or getattr(self.table, "delimiter", "") != ";":
             return
         if not all(map(_GROUPED_BY_POINT.fullmatch, self._points())):
             return
         for name in [name for name, cells in self._numbers.items() if cells]:
-            if not self.of_others(name, given):
+            if not self.of_others(name):
                 [cells] = self.table.read_text([name])
                 refuse_groups(str(self.table.path), name, cells, self.table.name)
 
@@ -319,8 +313,7 @@ def encode_table(table: TableFile, view: ViewColumns) -> EncodedTable:
         The numbers, and what there is to say about them.
     """
     assert view.columns is not None
-    for column in view.columns:
-        check_column(table, column.name, ", as at fit")
+    table.check_columns((column.name for column in view.columns), ", as at fit")
     plain = [c.name for c in view.columns if c.categories is None and c.format is None]
     try:
         read = table.read(plain) if plain else np.empty((0, 0))
@@ -349,8 +342,7 @@ def encode_table(table: TableFile, view: ViewColumns) -> EncodedTable:
 
 def _check_points(table: TableFile, text: Sequence[Column], plain: Sequence[str]) -> None:
     """Raise if a new file has decimal commas where that of the fit had points, and both in it."""
-    given = {"decimal": table.decimal, "thousands": table.thousands}
-    if any(given.values()):
+    if any(table.number_marks.values()):
         return
     names = [c.name for c in text if c.categories is None and not isinstance(c.format, DateFormat)]
     commas = {
@@ -359,7 +351,7 @@ def _check_points(table: TableFile, text: Sequence[Column], plain: Sequence[str]
         if sole_decimal(cells, {}) == ","
     }
     others = [*plain, *(name for name in names if name not in commas)]
-    _WrittenDecimals(table, {}, others).check_points(commas, given)
+    _WrittenDecimals(table, {}, others).check_points(commas)
 
 
 def _read_numbers(
@@ -404,9 +396,9 @@ def _recognize_again(
                 return replace(found, origin=stored.origin)
         else:
             what = f"numbers with the unit {stored.unit!r}" if stored.unit else "numbers"
-            given = {"decimal": table.decimal, "thousands": table.thousands}
             # Nothing in one file speaks for either decimal point.
-            found = recognize_numbers(*where, given, lambda: {".", ","}, table.name)
+            others = {".", ","}
+            found = recognize_numbers(*where, table.number_marks, lambda: others, table.name)
     except TwoReadingsError as error:
         if isinstance(stored, DateFormat):
             raise
@@ -447,36 +439,6 @@ def _note_differences(
     if same_unit != stored:
         text = found.describe(cells) or "decimal point '.'"
         yield f"{table.path}: column {name!r} is written otherwise than at fit: {text}."
-
-
-def _suggest_format(table: TableFile, column: Column, cells: Sequence[str | None]) -> None:
-    """Raise with the options that would read a column, if it is only written otherwise."""
-    stored = column.format
-    if not isinstance(stored, NumberFormat) or any((table.decimal, table.thousands)):
-        return
-    try:
-        found = recognize_numbers(str(table.path), column.name, cells, {}, set, table.name)
-    except ParameterError:
-        return
-    if found is None or found.unit != stored.unit:
-        return
-    example = next(cell for cell in cells if cell is not None and not _fits(stored, cell))
-    options = {"decimal": found.decimal} if found.thousands is None else {}
-    options |= {} if found.thousands is None else {"thousands": found.thousands}
-    raise ParameterError(
-        f"{table.path}: the numbers of column {column.name!r} are written otherwise than at fit, "
-        f"such as {example!r}. ",
-        "Pass " + " ".join(f"{{{name}}}" for name in options) + ".",
-        **{name: {table.name: mark} for name, mark in options.items()},
-    )
-
-
-def _fits(format: NumberFormat, cell: str) -> bool:
-    try:
-        format.parse([cell])
-    except ValueError:
-        return False
-    return True
 
 
 def _one_hot(cells: Sequence[str | None], categories: Sequence[str]) -> Array:

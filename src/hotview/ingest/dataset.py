@@ -19,14 +19,21 @@ from hotview.datasets.linking import (
     IdMatcher,
     LinkedRows,
     link_rows,
+    object_array,
     take_rows,
 )
-from hotview.datasets.readers.errors import did_you_mean, listed
+from hotview.datasets.readers.errors import listed, unknown_error
 from hotview.datasets.readers.matlab import Matrix
 from hotview.datasets.readers.tables import is_number
 from hotview.ingest.columns import ViewColumns, choose_columns
-from hotview.ingest.groups import find_groups, list_group_tables
-from hotview.ingest.labels import Label, LabelCells, LabelSource, find_labels, label_array
+from hotview.ingest.labels import (
+    Label,
+    LabelCells,
+    LabelSource,
+    find_groups,
+    find_labels,
+    list_group_tables,
+)
 from hotview.ingest.numbers import name_missing
 from hotview.ingest.preprocessing import Preprocessing, match_ids, read_view
 from hotview.ingest.tables import OpenView, open_table, open_views, read_batches, read_ids
@@ -258,26 +265,26 @@ def read_dataset(files: DatasetFiles, correct: Correction | None = None) -> Tabl
     """
     files.check()
     opened = open_views(files.views, Options(**files.text, mmap=True))
-    if files.id_column is None and all(view.own_ids is not None for view in opened):
+    if files.id_column is None and all(view.obs is not None for view in opened):
         files = replace(files, id_column=CELL_NAMES)
     columns: dict[str, ViewColumns] = {}
-    drop, text = tuple(files.drop), dict(files.text)
     preprocessing = Preprocessing(
         columns,
         files.id_column,
         files.label_column,
-        drop,
-        text,
+        tuple(files.drop),
+        dict(files.text),
         files.group_column,
         tuple(files.match_ids),
         files.batch_column,
     )
     _check_names(files, opened, preprocessing.options)
     ids = read_ids(opened, files.id_column, files.ids, preprocessing.options)
-    source = _label_source(files, preprocessing)
-    others = (
-        {} if source is None or source.table is None else {files.labels or "": source.read_ids()}
-    )
+    source, others = None, {}
+    if files.label_column is not None:
+        table = None if files.labels is None else open_table(files.labels, preprocessing.options)
+        source = LabelSource(table, files.label_column, files.id_column, files.unlabeled_marker)
+        others = {} if table is None else {files.labels or "": source.read_ids()}
     ids = match_ids(ids, preprocessing, others)
     Xs: dict[str, Matrix] = {}
     formats: dict[str, dict[str, str]] = {}
@@ -288,7 +295,7 @@ def read_dataset(files: DatasetFiles, correct: Correction | None = None) -> Tabl
         else:
             chosen = choose_columns(view.table, preprocessing.left_out, files.categorical)
             columns[view.name] = chosen
-        encoded, _ = read_view(view, columns[view.name], ids[view.name])
+        encoded = read_view(view, columns[view.name], ids[view.name])
         Xs[view.name], formats[view.name] = encoded.X, encoded.formats
     labels = LabelCells({}, {})
     if source is not None:
@@ -317,14 +324,12 @@ def _correct_batches(
     corrected, batches = dict(Xs), {view.name: read_batches(view, column) for view in opened}
     if all(own is None for own in batches.values()):
         tables = [view.label_table for view in opened]
-        known = dict.fromkeys(name for t in tables if t is not None for name in t.names)
-        text = f"No view has a column {column!r} of batches.{did_you_mean(column, known)}"
-        raise ParameterError(text, " Correct {batch_column}.")
+        known = [name for table in tables if table is not None for name in table.names]
+        text = f"No view has a column {column!r} of batches"
+        raise unknown_error(text, column, known, "batch_column")
     for view in opened:
         if (own := batches[view.name]) is not None:
-            keys = ids[view.name]
-            by_row = labels.by_view.get(view.name, [None] * len(own))
-            y = by_row if keys is None else [labels.by_id.get(str(key)) for key in keys]
+            y = labels.of_rows(view.name, ids[view.name], len(own))
             corrected[view.name] = correct(view, Xs[view.name], own, y)
     return corrected
 
@@ -337,13 +342,6 @@ def _no_labels(files: DatasetFiles, labels: LabelCells) -> ParameterError:
         f"Expected rows with a label in {files.label_column!r}, but no row has one.{who} ",
         "Check {label_column} and {id_column}; to train an encoder, leave out {label_column}.",
     )
-
-
-def _label_source(files: DatasetFiles, preprocessing: Preprocessing) -> LabelSource | None:
-    if files.label_column is None:
-        return None
-    table = None if files.labels is None else open_table(files.labels, preprocessing.options)
-    return LabelSource(table, files.label_column, files.id_column, files.unlabeled_marker)
 
 
 def _find_differences(
@@ -387,9 +385,8 @@ def _check_names(files: DatasetFiles, opened: Sequence[OpenView], options: Optio
     known = [name for view in opened if view.table is not None for name in view.table.names]
     for parameter, names in (("drop", files.drop), ("categorical", files.categorical)):
         if unknown := [name for name in names if name not in known]:
-            hint = did_you_mean(unknown[0], dict.fromkeys(known))
-            text = f"No table has a column {unknown[0]!r}.{hint}"
-            raise ParameterError(text, f" Correct {{{parameter}}}.")
+            text = f"No table has a column {unknown[0]!r}"
+            raise unknown_error(text, unknown[0], known, parameter)
 
 
 def _add_groups(
@@ -398,24 +395,20 @@ def _add_groups(
     """Add the group of every row, from the views or from the tables of labels and ids."""
     if files.group_column is None:
         return dataset
-    arguments = (ids, files.ids, files.labels, dataset.preprocessing)
-    tables = list_group_tables(dataset.opened, *arguments)
+    tables = list_group_tables(dataset.opened, ids, files.ids, files.labels, dataset.preprocessing)
     cells = find_groups(files.group_column, tables)
     if cells is None:
-        known = dict.fromkeys(name for _, table, _ in tables for name in table.names)
-        hint = did_you_mean(files.group_column, known)
-        text = f"No table has a column {files.group_column!r} of groups.{hint}"
-        raise ParameterError(text, " Correct {group_column}.")
+        known = [name for _, table, _ in tables for name in table.names]
+        text = f"No table has a column {files.group_column!r} of groups"
+        raise unknown_error(text, files.group_column, known, "group_column")
     own = {
-        name: cells.by_view.get(name, [None] * int(X.shape[0]))
-        if name not in dataset.unaligned_ids
-        else [cells.by_id.get(key) for key in dataset.unaligned_ids[name]]
+        name: cells.of_rows(name, dataset.unaligned_ids.get(name), int(X.shape[0]))
         for name, X in dataset.unaligned.items()
     }
     return replace(
         dataset,
-        groups=label_array([cells.by_id.get(key) for key in dataset.ids]),
-        unaligned_groups={name: label_array(groups) for name, groups in own.items()},
+        groups=object_array([cells.by_id.get(key) for key in dataset.ids]),
+        unaligned_groups={name: object_array(groups) for name, groups in own.items()},
     )
 
 
@@ -426,8 +419,8 @@ def _link(
     preprocessing: Preprocessing,
     opened: list[OpenView],
 ) -> TableDataset:
-    id_arrays = {name: label_array(own) for name, own in ids.items() if own is not None}
-    links = link_rows(id_arrays) if id_arrays else LinkedRows(label_array([]), {}, {})
+    id_arrays = {name: object_array(own) for name, own in ids.items() if own is not None}
+    links = link_rows(id_arrays) if id_arrays else LinkedRows(object_array([]), {}, {})
     nowhere = np.full(len(links.ids), -1)
     positions = {name: links.rows.get(name, nowhere) for name in Xs}
     linked = {name: take_rows(X, positions[name]) for name, X in Xs.items()}
@@ -437,16 +430,13 @@ def _link(
         if len(rest) == 0:
             continue
         unaligned[name] = take_rows(X, rest)
-        if own_ids is None:
-            target = label_array(labels.by_view.get(name, [None] * X.shape[0]))
-        else:
+        if own_ids is not None:
             unaligned_ids[name] = own_ids[rest]
-            target = label_array([labels.by_id.get(key) for key in own_ids[rest]])
+        target = object_array(labels.of_rows(name, unaligned_ids.get(name), X.shape[0]))
         if any(label is not None for label in target):
             targets[name] = target
-    linked_ids = links.ids
-    target = label_array([labels.by_id.get(key) for key in linked_ids])
-    rows = (linked_ids, unaligned_ids, dict(Xs))
+    target = object_array([labels.by_id.get(key) for key in links.ids])
+    rows = (links.ids, unaligned_ids, dict(Xs))
     present = {name: where >= 0 for name, where in positions.items()}
     dataset = TableDataset(linked, target, unaligned, targets, *rows, preprocessing, opened, [])
     return replace(dataset, present=present)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -90,10 +90,6 @@ class DateFormat:
         text = f"dates, read as days since {self.origin}"
         text += "" if self.order is None else f" ({self.order.replace('-', ' ')})"
         return text + (f", {count_cells(n_marks)} missing" if n_marks else "")
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
 
 
 def recognize_dates(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import date
@@ -52,7 +52,8 @@ class _Notes:
             for name, columns in self.extra.items()
         }
         if texts := [f"{listed(c)} of view {name!r}" for name, c in extra.items() if c]:
-            warn_user(f"Columns that were not in the training data are left out: {_join(texts)}.")
+            left = "; ".join(texts)
+            warn_user(f"Columns that were not in the training data are left out: {left}.")
         texts = [
             f"{listed(values)} in column {column!r} of view {name!r}"
             for name, by_column in self.unseen.items()
@@ -61,12 +62,8 @@ class _Notes:
         if texts:
             warn_user(
                 "Values that were not in the training data are encoded as 0 in all categories: "
-                f"{_join(texts)}."
+                f"{'; '.join(texts)}."
             )
-
-
-def _join(texts: Sequence[str]) -> str:
-    return "; ".join(texts)
 
 
 def encode_views(*parts: Views | None) -> list[Any]:
@@ -185,11 +182,7 @@ def _choose(name: str, frames: Sequence[Any]) -> ViewColumns | None:
         _check_names(name, column_names(frame), names)
     tables = [_to_arrow(name, frame, names) for frame in frames]
     with _spelled_for(container_of(frames[0])):
-        return choose_columns(ArrowTable(_title(name), _stack(tables)), (), _declared(tables))
-
-
-def _title(name: str) -> str:
-    return f"view {name!r}"
+        return choose_columns(ArrowTable(f"view {name!r}", _stack(tables)), (), _declared(tables))
 
 
 def _declared(tables: Sequence[Any]) -> set[str]:
@@ -208,7 +201,12 @@ def _encode(name: str, view: Any, columns: ViewColumns, notes: _Notes) -> Any:
     names, text = column_names(view), text_columns(view)
     if columns.columns is None:
         if text:
-            raise _no_names_error(name, text)
+            raise TypeError(
+                f"Expected view {name!r} to hold numbers, because its columns had no names at fit, "
+                f"by which text could be encoded, but these columns are not numeric: "
+                f"{listed(text)}. Fit with a data frame, or encode the columns as at fit and pass "
+                "an array."
+            )
         return view
     known = [column.name for column in columns.columns]
     is_numeric = all(settings == _PLAIN for settings in map(_SETTINGS, columns.columns))
@@ -221,7 +219,7 @@ def _encode(name: str, view: Any, columns: ViewColumns, notes: _Notes) -> Any:
     notes.extra[name] = [column for column in names if column not in wanted]
     if is_numeric and not wanted.intersection(text):
         return view[known] if container == "pandas" else view.select(known)
-    table = ArrowTable(_title(name), _to_arrow(name, view, known))
+    table = ArrowTable(f"view {name!r}", _to_arrow(name, view, known))
     with _spelled_for(container):
         encoded = encode_table(table, columns)
     notes.unseen[name] = encoded.unseen
@@ -256,14 +254,6 @@ def _check_names(name: str, names: Sequence[Any], known: Sequence[str]) -> None:
         )
 
 
-def _no_names_error(name: str, text: Sequence[str]) -> TypeError:
-    return TypeError(
-        f"Expected view {name!r} to hold numbers, because its columns had no names at fit, by "
-        f"which text could be encoded, but these columns are not numeric: {listed(text)}. Fit with "
-        "a data frame, or encode the columns as at fit and pass an array."
-    )
-
-
 @contextmanager
 def _spelled_for(container: str) -> Iterator[None]:
     """Name operations on frames, not parameters of files, in errors."""
@@ -280,8 +270,8 @@ def _spell(parameter: Parameter, container: str) -> str:
         columns = [value] if isinstance(value, str) else list(value or ())
         if name == "id_column" and container == "pandas":
             return f"X.set_index({value!r})"
-        kind = "categorical" if name == "categorical" else "drop"
-        return _OPERATIONS[container][kind].format(columns, columns[0] if columns else "")
+        operation = _OPERATIONS[container][name == "categorical"]
+        return operation.format(columns, columns[0] if columns else "")
     (given,) = value.values() if isinstance(value, Mapping) else (value,)
     if name == "missing":
         return f"{given[0]!r} replaced by None"
@@ -294,18 +284,9 @@ def _spell(parameter: Parameter, container: str) -> str:
 
 #: How columns are dropped, and the first of them made categorical, in every container.
 _OPERATIONS = {
-    "pandas": {
-        "drop": "X.drop(columns={0!r})",
-        "categorical": "X.astype({{{1!r}: 'category'}})",
-    },
-    "polars": {
-        "drop": "X.drop({0!r})",
-        "categorical": "X.cast({{{1!r}: polars.Categorical}})",
-    },
-    "pyarrow": {
-        "drop": "X.drop_columns({0!r})",
-        "categorical": "X[{1!r}].dictionary_encode()",
-    },
+    "pandas": ("X.drop(columns={0!r})", "X.astype({{{1!r}: 'category'}})"),
+    "polars": ("X.drop({0!r})", "X.cast({{{1!r}: polars.Categorical}})"),
+    "pyarrow": ("X.drop_columns({0!r})", "X[{1!r}].dictionary_encode()"),
 }
 
 
@@ -371,7 +352,7 @@ def _write_cell(value: Any) -> str | None:
 
 
 def _stack(tables: Sequence[Any]) -> Any:
-    """The rows of several Arrow tables of the same columns; those of different types as text."""
+    """The rows of several Arrow tables of the same columns; numbers of several types as float64."""
     import pyarrow as pa
 
     if len(tables) == 1:
@@ -379,22 +360,11 @@ def _stack(tables: Sequence[Any]) -> Any:
     columns = {}
     for name in tables[0].column_names:
         parts = [table.column(name) for table in tables]
-        if len({part.type for part in parts}) > 1:
-            parts = list(_unify(parts))
+        if len({part.type for part in parts}) > 1 and all(is_numeric_arrow(p.type) for p in parts):
+            parts = [part.cast(pa.float64(), safe=False) for part in parts]
+        elif len({part.type for part in parts}) > 1:
+            texts = [read_cells("a view", part, "a column of text") for part in parts]
+            parts = [pa.chunked_array([pa.array(cells, type=pa.string())]) for cells in texts]
         chunks = [chunk for part in parts for chunk in part.chunks]
         columns[name] = pa.chunked_array(chunks, type=parts[0].type)
     return pa.table(columns).replace_schema_metadata(tables[0].schema.metadata)
-
-
-def _unify(parts: Iterable[Any]) -> Iterator[Any]:
-    """Columns of different types as float64 if all are numeric, else as text."""
-    import pyarrow as pa
-
-    parts = list(parts)
-    is_numeric = all(is_numeric_arrow(part.type) for part in parts)
-    for part in parts:
-        if is_numeric:
-            yield part.cast(pa.float64(), safe=False)
-        else:
-            cells = read_cells("a view", part, "a column of text")
-            yield pa.chunked_array([pa.array(cells, type=pa.string())])

@@ -1,4 +1,4 @@
-"""Class labels read from tables: whole numbers or text, some of them missing."""
+"""Labels and groups of rows, as one person seen several times, read from columns of tables."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.linking import IdMatcher
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.tables import TableFile
-from hotview.ingest.tables import OpenView, check_column
+from hotview.ingest.preprocessing import Preprocessing
+from hotview.ingest.tables import OpenView, open_table
 
 __all__ = [
     "Label",
     "LabelCells",
     "LabelSource",
+    "find_groups",
     "find_labels",
-    "label_array",
+    "list_group_tables",
     "match_classes",
     "merge_labels",
     "parse_classes",
@@ -59,7 +59,7 @@ class LabelSource:
 
     def read(self, table: TableFile) -> list[str | None]:
         """Return the labels of a table as text."""
-        check_column(table, self.label_column, " of labels")
+        table.check_columns([self.label_column], " of labels")
         [cells] = table.read_text([self.label_column])
         marks = {self.unlabeled_marker, *_other_spellings(self.unlabeled_marker)}
         return [None if cell in marks else cell for cell in cells]
@@ -68,7 +68,7 @@ class LabelSource:
         """Return the ids of the table of labels, as they are written there."""
         assert self.table is not None
         assert self.id_column is not None
-        check_column(self.table, self.id_column, " of ids")
+        self.table.check_columns([self.id_column], " of ids")
         return self.table.read_text([self.id_column])[0]
 
 
@@ -84,6 +84,12 @@ class LabelCells:
 
     by_id: dict[str, Any]
     by_view: dict[str, list[Any]]
+
+    def of_rows(self, view: str, ids: Iterable[Any] | None, n_rows: int) -> list[Any]:
+        """Return the label of every row of a view, by its ids if there are any."""
+        if ids is None:
+            return self.by_view.get(view, [None] * n_rows)
+        return [self.by_id.get(key) for key in ids]
 
     def as_classes(self) -> LabelCells:
         """Return the labels as classes in place of text."""
@@ -130,15 +136,24 @@ def find_labels(
             f"{did_you_mean(source.label_column, known)}",
             " For labels in a table of their own, pass {labels}.",
         )
+    return _merge(
+        (table, name, ids.get(name), source.read(table)) for name, table in labeled.items()
+    )
+
+
+def _merge(
+    parts: Iterable[tuple[TableFile, str, Sequence[str | None] | None, list[str | None]]],
+    what: str = "label",
+) -> LabelCells:
+    """Return the cells of tables by their ids, and by the name of a table where it has none."""
     by_id: dict[str, dict[str, str | None]] = {}
     by_view: dict[str, list[str | None]] = {}
-    for name, table in labeled.items():
-        own_ids, cells = ids.get(name), source.read(table)
-        if own_ids is None:
+    for table, name, ids, cells in parts:
+        if ids is None:
             by_view[name] = cells
         else:
-            by_id[name] = _pair(table, own_ids, cells)
-    return LabelCells(merge_labels(by_id), by_view)
+            by_id[name] = _pair(table, ids, cells)
+    return LabelCells(merge_labels(by_id, what=what), by_view)
 
 
 def _pair(
@@ -190,6 +205,74 @@ def merge_labels(
             f"about {len(conflicts)}: {listed(conflicts)}. Correct them."
         )
     return labels
+
+
+#: A view or another table by its name, its rows, and their ids if they have any.
+GroupTable = tuple[str, TableFile, Sequence[str | None] | None]
+
+
+def list_group_tables(
+    views: Iterable[OpenView],
+    ids: Mapping[str, Sequence[str | None] | None],
+    id_files: Mapping[str, str],
+    labels: str | None,
+    preprocessing: Preprocessing,
+) -> list[GroupTable]:
+    """List the tables that may hold groups: views, and the files of ids and labels.
+
+    Parameters
+    ----------
+    views : iterable of OpenView
+        The views.
+    ids : dict of str to sequence of str, or None
+        Ids of the rows of every view, if it has any.
+    id_files : dict of str to str
+        Tables with the ids of some views, row by row.
+    labels : str or None
+        A table of labels.
+    preprocessing : Preprocessing
+        How files are read.
+
+    Returns
+    -------
+    list of GroupTable
+        The tables.
+    """
+    options, id_column = preprocessing.options, preprocessing.id_column
+    tables: list[GroupTable] = [
+        (v.name, v.label_table, ids[v.name]) for v in views if v.label_table is not None
+    ]
+    tables += [(path, open_table(path, options), ids[name]) for name, path in id_files.items()]
+    if labels is not None:
+        table = open_table(labels, options)
+        if id_column in table.names:
+            matcher = preprocessing.make_matcher(ids)
+            keys = matcher.spell_all(labels, table.read_text([id_column])[0])
+            tables.append((labels, table, keys))
+    return tables
+
+
+def find_groups(column: str, tables: Sequence[GroupTable]) -> LabelCells | None:
+    """Read the groups of rows, by id, or by view for rows without ids.
+
+    Parameters
+    ----------
+    column : str
+        Column of groups.
+    tables : sequence of GroupTable
+        The tables to search.
+
+    Returns
+    -------
+    LabelCells or None
+        The groups; tables that contradict each other raise an error. None if no table has the
+        column.
+    """
+    found = [(name, table, ids) for name, table, ids in tables if column in table.names]
+    if not found:
+        return None
+    parts = ((table, name, ids, table.read_text([column])[0]) for name, table, ids in found)
+    return _merge(parts, what="group")
 
 
 def parse_classes(known: Iterable[str]) -> dict[str, int | str]:
@@ -256,10 +339,3 @@ def match_classes(cells: Sequence[str | None], classes: Array) -> list[Any]:
     matches = [cell and _INTEGER.fullmatch(cell) for cell in cells]
     texts = [match[1] if match else cell for match, cell in zip(matches, cells, strict=True)]
     return [None if text is None else known.get(text, text) for text in texts]
-
-
-def label_array(labels: Sequence[Any]) -> Array:
-    """Return labels as an object array, in which None stays None."""
-    array = np.empty(len(labels), dtype=object)
-    array[:] = labels
-    return array

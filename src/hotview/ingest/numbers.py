@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -142,10 +142,6 @@ class NumberFormat:
                 texts.append(f"{listed(cells_of_kind[:3])} {text} ({count_cells(n)})")
         return ", ".join(texts)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class _Parts:
@@ -227,7 +223,12 @@ def recognize_numbers(
     if n_limits == n_numbers or n_known - n_numbers >= _MAX_TEXT_FRACTION * n_known:
         return None
     if 2 * n_limits > n_numbers:
-        raise _mostly_limits(where, column, n_limits, n_numbers)
+        raise _unreadable(
+            f"{where}: column {column!r} holds numbers, but {n_limits:,} of {n_numbers:,} are "
+            "detection limits such as '<5', too many to read them as the limit. ",
+            "Replace them by numbers",
+            column,
+        )
     if n_numbers < n_known:
         _refuse_words(where, column, cells, numbers, file)
     unit = _find_unit(where, column, counts, numbers)
@@ -236,13 +237,11 @@ def recognize_numbers(
     formats = [replace(f, unit=unit) for f in _find_formats(list(numbers.values()), given)]
     if not formats:
         first = max(numbers, key=len)
-        raise ParameterError(
+        raise _unreadable(
             f"{where}: column {column!r} seems to hold numbers, such as {first!r}, but no decimal "
             "point and separator of thousands fit all of them. ",
-            "Correct them, leave the column out: {drop}, or treat it as categorical: "
-            "{categorical}.",
-            drop=[column],
-            categorical=[column],
+            "Correct them",
+            column,
         )
     if len(formats) == 1:
         return formats[0]
@@ -261,12 +260,11 @@ def refuse_groups(where: str, column: str, cells: Sequence[str | None], file: st
         raise _two_readings(where, column, next(_grouped(numbers)), formats, file)
 
 
-def _mostly_limits(where: str, column: str, n_limits: int, n: int) -> ParameterError:
+def _unreadable(problem: str, remedy: str, column: str) -> ParameterError:
+    """Return the error for numbers that cannot be read, with the ways out that there always are."""
     return ParameterError(
-        f"{where}: column {column!r} holds numbers, but {n_limits:,} of {n:,} are detection limits "
-        "such as '<5', too many to read them as the limit. ",
-        "Replace them by numbers, leave the column out: {drop}, or treat it as categorical: "
-        "{categorical}.",
+        problem,
+        f"{remedy}, leave the column out: {{drop}}, or treat it as categorical: {{categorical}}.",
         drop=[column],
         categorical=[column],
     )
@@ -310,13 +308,11 @@ def _find_unit(
     if len(units) == 1 or len(units) > _MAX_UNITS:
         return next(iter(units)) if len(units) == 1 else None
     found = ", ".join(f"{unit!r}: {n:,}" if unit else f"none: {n:,}" for unit, n in units.items())
-    raise ParameterError(
+    raise _unreadable(
         f"{where}: expected one unit for all numbers of column {column!r}, but there are several "
         f"(cells by unit: {found}). ",
-        "Convert them to one unit, leave the column out: {drop}, or treat it as categorical: "
-        "{categorical}.",
-        drop=[column],
-        categorical=[column],
+        "Convert them to one unit",
+        column,
     )
 
 

@@ -99,16 +99,12 @@ class Preprocessing:
         """Return the preprocessing described by `to_json`; a ValueError for anything else."""
         try:
             views = {name: ViewColumns.from_json(view) for name, view in values["views"]}
-            drop, text = tuple(values["drop"]), dict(values["text"])
-            names_of = values["id_column"], values["label_column"]
-            more = values.get("group_column"), tuple(values.get("match_ids", ()))
-            found = cls(
-                views, *names_of, drop, text, *more, batch_column=values.get("batch_column")
-            )
+            lists = {name: tuple(values.get(name, ())) for name in ("drop", "match_ids")}
+            found = cls(**{**values, **lists, "views": views, "text": dict(values["text"])})
             columns = [column for view in views.values() for column in view.columns or ()]
             special = (found.id_column, found.label_column, found.group_column, found.batch_column)
             given = [x for x in special if x is not None]
-            names = [*views, *drop, *given, *(column.name for column in columns)]
+            names = [*views, *found.drop, *given, *(column.name for column in columns)]
             names += [category for column in columns for category in column.categories or ()]
             is_same = found.options is not None and found.to_json() == values
             IdMatcher(found.match_ids)
@@ -216,15 +212,14 @@ def _read_rows(
         notes.append(
             f"{view.path}: columns are matched by position; the training data had no column names."
         )
-    encoded, differences = read_view(view, columns, ids)
-    X = encoded.X
-    _check_width(view, X.shape[1], columns)
-    notes += differences
+    encoded = read_view(view, columns, ids)
+    _check_width(view, encoded.X.shape[1], columns)
+    notes += encoded.notes
     if view.table is not None and columns.columns is not None:
         known = {column.name for column in columns.columns} | left_out
         if extra := [name for name in view.table.names if name not in known]:
             notes.append(f"{view.path}: columns not in the training data: {listed(extra)}")
-    return TableRows(X, ids, notes, view)
+    return TableRows(encoded.X, ids, notes, view)
 
 
 def _check_width(view: OpenView, width: int, columns: ViewColumns) -> None:
@@ -238,8 +233,8 @@ def _check_width(view: OpenView, width: int, columns: ViewColumns) -> None:
 
 def read_view(
     view: OpenView, columns: ViewColumns, ids: Sequence[str | None] | None
-) -> tuple[EncodedTable, list[str]]:
-    """Return the rows of a view as numbers, and notes on differences from the training data."""
+) -> EncodedTable:
+    """Return the rows of a view as numbers, with notes on differences from the training data."""
     if view.table is None:
         assert view.X is not None
         encoded = EncodedTable(view.X)
@@ -252,14 +247,12 @@ def read_view(
             f"Expected an id for each of the {n_rows} rows of view {view.name!r} "
             f"({view.path}), but there are {len(ids)}. Give a table with one row per row."
         )
-    return encoded, [
-        *encoded.notes,
-        *(
-            f"{view.path}: column {name!r} has values not in the training data, encoded as 0 in "
-            f"all categories: {listed(values)}"
-            for name, values in encoded.unseen.items()
-        ),
+    unseen = [
+        f"{view.path}: column {name!r} has values not in the training data, encoded as 0 in "
+        f"all categories: {listed(values)}"
+        for name, values in encoded.unseen.items()
     ]
+    return replace(encoded, notes=encoded.notes + unseen)
 
 
 def _refuse_infinity(view: OpenView, columns: ViewColumns, X: Any) -> None:

@@ -17,23 +17,19 @@ from hotview.datasets.files import (
     open_file,
     read_file,
 )
-from hotview.datasets.readers.arrays import read_obs_names
-from hotview.datasets.readers.errors import did_you_mean
+from hotview.datasets.readers.errors import unknown_error
 from hotview.datasets.readers.matlab import Matrix
-from hotview.datasets.readers.obs import read_obs
+from hotview.datasets.readers.obs import ObsTable, read_obs
 from hotview.datasets.readers.tables import TableFile
 
 __all__ = [
     "OpenView",
-    "check_column",
     "open_table",
     "open_views",
     "read_batches",
     "read_ids",
     "split_name",
 ]
-
-_OMICS = (".h5ad", ".h5mu")
 
 
 @dataclass(frozen=True)
@@ -50,9 +46,7 @@ class OpenView:
         The table, not read yet, for files whose columns have names.
     X : ndarray, csr_array or None
         The matrix, for files whose columns have no names.
-    own_ids : list of str or None
-        Row names stored in the file itself.
-    obs : TableFile or None
+    obs : ObsTable or None
         What an AnnData knows of its rows.
     """
 
@@ -60,8 +54,7 @@ class OpenView:
     path: Path
     table: TableFile | None = None
     X: Matrix | None = None
-    own_ids: Sequence[str] | None = None
-    obs: TableFile | None = None
+    obs: ObsTable | None = None
 
     @property
     def label_table(self) -> TableFile | None:
@@ -124,16 +117,14 @@ def open_views(specs: Sequence[str], options: Options) -> list[OpenView]:
 def _open_file(file: File, options: Options) -> list[OpenView]:
     if file.ending in TABLES:
         return [OpenView(file.name, file.path, open_file(file, options))]
-    if file.ending not in _OMICS:
+    if file.ending not in (".h5ad", ".h5mu"):
         return [OpenView(name, file.path, X=X) for name, X in read_file(file, options)]
-    views, ids, obs = read_file(file, options), read_obs_names(file.path), read_obs(file.path)
-    only = next(iter(options.variables or ids))  # of a view that the user has named
-    # Row names are stored by view in an h5mu file, and under "" in an h5ad file.
-    keys = {name: only if file.named_by_user or "" in ids else name for name, _ in views}
-    keys = {name: key if key in ids else "" for name, key in keys.items()}
+    views, obs = read_file(file, options), read_obs(file.path)
+    only = next(iter(options.variables or obs))  # of a view that the user has named
+    # Tables of cells are stored by view in an h5mu file, and under "" in an h5ad file.
+    keys = {name: only if file.named_by_user or "" in obs else name for name, _ in views}
     return [
-        OpenView(name, file.path, X=X, own_ids=ids.get(keys[name]), obs=obs.get(keys[name]))
-        for name, X in views
+        OpenView(name, file.path, X=X, obs=obs.get(keys[name], obs.get(""))) for name, X in views
     ]
 
 
@@ -156,13 +147,6 @@ def open_table(path: str | Path, options: Options) -> TableFile:
     if file.ending not in TABLES:
         raise ValueError(f"Expected {path} to be a table, one of {', '.join(TABLES)}.")
     return open_file(file, options)
-
-
-def check_column(table: TableFile, name: str, purpose: str) -> None:
-    """Raise if a table does not have a column; `purpose` completes the message."""
-    if name not in table.names:
-        hint = did_you_mean(name, table.names)
-        raise ValueError(f"{table.path} has no column {name!r}{purpose}.{hint}")
 
 
 def read_batches(view: OpenView, column: str) -> list[str] | None:
@@ -221,18 +205,17 @@ def read_ids(
     names = [view.name for view in views]
     for name in files:
         if name not in names:
-            hint = did_you_mean(name, names)
-            raise ParameterError(f"No view is called {name!r}.{hint}", " Correct {ids}.")
+            raise unknown_error(f"No view is called {name!r}", name, names, "ids")
     tables = {name: open_table(path, options) for name, path in files.items()}
     ids: dict[str, list[str | None] | None] = {}
     for view in views:
         table = tables.get(view.name, view.table)
         if id_column is None or table is None:
-            own = None if id_column is None else view.own_ids
-            ids[view.name] = None if own is None else list(own)
-            if id_column is not None and view.obs is not None and id_column in view.obs.names:
-                [ids[view.name]] = view.obs.read_text([id_column])
+            ids[view.name] = None
+            if id_column is not None and view.obs is not None:
+                in_obs = id_column in view.obs.names
+                ids[view.name] = view.obs.read_text([id_column])[0] if in_obs else [*view.obs.cells]
         else:
-            check_column(table, id_column, f" to link view {view.name!r} by")
+            table.check_columns([id_column], f" to link view {view.name!r} by")
             [ids[view.name]] = table.read_text([id_column])
     return ids

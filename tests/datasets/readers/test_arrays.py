@@ -11,8 +11,8 @@ import pytest
 import scipy.io
 import scipy.sparse
 
+from hotview.datasets import __file__ as package
 from hotview.datasets import load_handwritten, read_views
-from hotview.datasets.handwritten import __file__ as handwritten
 
 X = np.array([[0.1, 2.0, np.nan], [4.0, -np.inf, 1e-300]])
 
@@ -85,7 +85,7 @@ def test_npz_is_a_view_per_array(tmp_path, save):
 
 
 def test_npz_in_our_own_layout_gives_the_named_views_and_no_labels(tmp_path):
-    views = read_views(Path(handwritten).parent / "data" / "handwritten.npz")
+    views = read_views(Path(package).parent / "data" / "handwritten.npz")
     shipped = load_handwritten().views
     assert list(views) == list(shipped)
     for name, view in views.items():

@@ -118,7 +118,7 @@ def test_names_may_be_numbers_or_absent_if_the_user_says_so(path):
     write(path, [[2019, 2020], [1, 2]])
     np.testing.assert_array_equal(read_views(path, header=True)["lab"], [[1, 2]])
     np.testing.assert_array_equal(read_views(path, header=False)["lab"], [[2019, 2020], [1, 2]])
-    assert open_table(path, Options(header=False)).names == ["column_0", "column_1"]
+    assert open_table(path, Options(header=False, encoding={})).names == ["column_0", "column_1"]
 
 
 def test_a_damaged_file_is_one_sentence(path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from hotview._messages import Parameter
 from hotview.datasets import read_views
 from hotview.datasets.files import Options
-from hotview.datasets.readers.sql import read_query
+from hotview.datasets.readers.arrow import read_query
 from hotview.ingest.tables import open_table
 
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, issparse
 
 from hotview._messages import ParameterError
 from hotview._types import Array
-from hotview.datasets.readers.errors import did_you_mean, reading
+from hotview.datasets.readers.errors import did_you_mean, reading, unknown_error
 from hotview.datasets.readers.hdf5 import open_hdf5
 from hotview.datasets.readers.matlab import Matrix, read_mat
 from hotview.datasets.readers.tables import LARGEST_INTEGER
@@ -217,7 +217,7 @@ def read_mat_views(path: Path, *, variables: Sequence[str] | None) -> list[tuple
     return views
 
 
-def read_h5ad(path: Path, *, obsm: str | None = None, layer: str | None = None) -> Matrix:
+def read_h5ad(path: Path, obsm: str | None = None, layer: str | None = None) -> Matrix:
     """Read one matrix of an AnnData file, without the rest of it.
 
     Parameters
@@ -307,33 +307,11 @@ def _entries(group: Any, key: tuple[str, ...]) -> list[str]:
 
 def _as_matrix(value: Any, key: tuple[str, ...], known: list[str], where: str) -> Matrix:
     if value is None:
-        raise ParameterError(
-            f"Expected {where} to have {key[0]} {key[-1]!r}, but it has none."
-            f"{did_you_mean(key[-1], known)}",
-            " Correct {obsm}." if key[0] == "obsm" else " Correct {layer}.",
-        )
+        problem = f"Expected {where} to have {key[0]} {key[-1]!r}, but it has none"
+        raise unknown_error(problem, key[-1], known, "obsm" if key[0] == "obsm" else "layer")
     if hasattr(value, "columns"):  # a data frame
         value = value.to_numpy()
     return as_view(value, where if len(key) == 1 else f"{where}: {'/'.join(key)}")
-
-
-def read_obs_names(path: Path) -> dict[str, list[str]]:
-    """Read the names of the cells, by modality.
-
-    Parameters
-    ----------
-    path : Path
-        An AnnData or MuData file.
-
-    Returns
-    -------
-    dict of str to list of str
-        Names by modality; an AnnData file has one, called ``""``.
-    """
-    with open_hdf5(path, "an h5ad or h5mu file") as file:
-        parts = dict(file["mod"].items()) if "mod" in file else {"": file}
-        tables = {name: part["obs"] for name, part in parts.items()}
-        return {n: obs[obs.attrs["_index"]].asstr()[:].tolist() for n, obs in tables.items()}
 
 
 def element_reader(path: Path) -> Callable[[Any], Any]:

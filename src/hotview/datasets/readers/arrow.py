@@ -1,16 +1,19 @@
-"""Tables in Arrow's memory format, and what they share with parquet files."""
+"""Tables in Arrow's memory format, results of SQL queries among them."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hotview._lazy import LazyRows
+from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview._validation.containers import is_numeric_arrow
-from hotview.datasets.readers.errors import reading
+from hotview.datasets.readers.errors import listed, reading
 from hotview.datasets.readers.tables import (
     LARGEST_INTEGER,
     TableFile,
@@ -20,9 +23,61 @@ from hotview.datasets.readers.tables import (
     text_error,
 )
 
+#: A query reads this database and nothing else.
+_SETTINGS: dict[str, Any] = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+}
 
-class ArrowTable(TableFile):
-    """A table in memory of numbers, booleans, text and dates; nulls become NaN.
+
+class ArrowColumns(TableFile):
+    """A table of numbers, booleans, text and dates in Arrow's types; nulls become NaN.
+
+    Parameters
+    ----------
+    path : Path or str
+        Where the table comes from, for messages: a file, or a name.
+    schema : pyarrow.Schema
+        Its columns and their types.
+    name : str, default=""
+        Name of the file in options.
+    """
+
+    _kind = "a table"
+
+    def __init__(self, path: Path | str, schema: Any, *, name: str = "") -> None:
+        refuse_duplicates(path, schema.names)
+        # An index that is only a range is described by a dict and takes no column.
+        index = (schema.pandas_metadata or {}).get("index_columns", [])
+        saved = [name for name in index if isinstance(name, str) and name in schema.names]
+        super().__init__(path, schema.names, saved, name=name)
+        self._schema = schema
+
+    @abstractmethod
+    def _select(self, names: list[str]) -> Any:
+        """Return some columns as a pyarrow.Table."""
+
+    def _read(self, names: list[str]) -> Array | LazyRows:
+        table = self._select(names)
+        X = np.empty((table.num_rows, len(names)), dtype=number_dtype(table.schema.types))
+        fill_numbers(self.path, names, X, table, missing=self.missing)
+        return X
+
+    def _read_text(self, names: list[str]) -> list[list[str | None]]:
+        table = self._select(names)
+        return [read_cells(self.path, table.column(name), self._kind) for name in names]
+
+    def find_text(self) -> list[str]:
+        """Return the columns of strings, dictionary-encoded or not, and of dates."""
+        import pyarrow as pa
+
+        types = {field.name: _decoded_type(field.type) for field in self._schema}
+        tests = (_is_text, pa.types.is_date, pa.types.is_timestamp)
+        return [name for name, dtype in types.items() if any(test(dtype) for test in tests)]
+
+
+class ArrowTable(ArrowColumns):
+    """A table in memory; see `ArrowColumns`.
 
     Parameters
     ----------
@@ -46,38 +101,11 @@ class ArrowTable(TableFile):
     def __init__(
         self, path: Path | str, table: Any, *, name: str = "", missing: Sequence[str] = ()
     ) -> None:
-        refuse_duplicates(path, table.schema.names)
-        super().__init__(path, table.schema.names, find_saved_index(table.schema), name=name)
+        super().__init__(path, table.schema, name=name)
         self._table, self.missing = table, missing
 
-    def _read(self, names: list[str]) -> Array:
-        table = self._table.select(names)
-        X = np.empty((table.num_rows, len(names)), dtype=number_dtype(table.schema.types))
-        fill_numbers(self.path, names, X, table, missing=self.missing)
-        return X
-
-    def _read_text(self, names: list[str]) -> list[list[str | None]]:
-        return [read_cells(self.path, self._table.column(name), "a table") for name in names]
-
-    def find_text(self) -> list[str]:
-        """Return the columns of strings, dictionary-encoded or not."""
-        return find_text_fields(self._table.schema)
-
-
-def find_saved_index(schema: Any) -> list[str]:
-    """Return the columns of an Arrow schema that are a row index that pandas saved."""
-    # An index that is only a range is described by a dict and takes no column.
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
-    return [name for name in index if isinstance(name, str) and name in schema.names]
-
-
-def find_text_fields(schema: Any) -> list[str]:
-    """Return the names of the fields of strings, dictionary-encoded or not, and of dates."""
-    import pyarrow as pa
-
-    types = {field.name: decoded_type(field.type) for field in schema}
-    is_date = (pa.types.is_date, pa.types.is_timestamp)
-    return [n for n, t in types.items() if _is_text(t) or any(test(t) for test in is_date)]
+    def _select(self, names: list[str]) -> Any:
+        return self._table.select(names)
 
 
 def _is_text(dtype: Any) -> bool:
@@ -86,7 +114,7 @@ def _is_text(dtype: Any) -> bool:
     return dtype in (pa.string(), pa.large_string(), pa.string_view())
 
 
-def decoded_type(dtype: Any) -> Any:
+def _decoded_type(dtype: Any) -> Any:
     """Return the type of the values of an Arrow column, dictionary-encoded or not."""
     import pyarrow as pa
 
@@ -120,7 +148,7 @@ def read_cells(path: Path | str, column: Any, kind: str) -> list[str | None]:
     import pyarrow as pa
 
     with reading(path, kind):
-        column = column.cast(decoded_type(column.type))
+        column = column.cast(_decoded_type(column.type))
         if pa.types.is_boolean(column.type):
             return [None if cell is None else str(cell) for cell in column.to_pylist()]
         text = column if _is_text(column.type) else column.cast(pa.string())
@@ -176,3 +204,54 @@ def fill_numbers(
             raise integer_error(path, name, max(column.drop_null().to_pylist(), key=abs))
         if markers and not pa.types.is_boolean(column.type):
             X[np.isin(values, markers), j] = np.nan
+
+
+def read_query(path: Path, name: str = "", *, query: str | None = None) -> ArrowTable:
+    """Read the result of a query to a database, which is opened read-only.
+
+    Parameters
+    ----------
+    path : Path
+        A DuckDB file.
+    name : str, default=""
+        Name of the file in options.
+    query : str or None, default=None
+        The query; None reads a database of one table.
+
+    Returns
+    -------
+    ArrowTable
+        The result.
+    """
+    try:
+        import duckdb
+    except ImportError as error:
+        raise ImportError(
+            f'Reading {path} needs duckdb. Run pip install "hotview[sql]".'
+        ) from error
+    with reading(path, "a DuckDB database"):
+        database = duckdb.connect(str(path), read_only=True, config=_SETTINGS)
+    with database:
+        query = query or _query_of_one_table(path, name, database)
+        try:
+            result = database.sql(query)
+            table = None if result is None else result.to_arrow_table()
+        except duckdb.Error as error:
+            # The rest shows the place in the query.
+            reason = " ".join(str(error).partition("\n\nLINE ")[0].split())
+            raise ValueError(f"{path}: the query {query!r} fails: {reason}") from error
+    if table is None or table.num_rows == 0:
+        raise ValueError(f"{path}: the query {query!r} returns no rows. Correct it.")
+    return ArrowTable(path, table, name=name)
+
+
+def _query_of_one_table(path: Path, name: str, database: Any) -> str:
+    tables = [row[0] for row in database.execute("SHOW TABLES").fetchall()]
+    queries = [f'SELECT * FROM "{table.replace(chr(34), chr(34) * 2)}"' for table in tables]
+    if len(tables) != 1:
+        raise ParameterError(
+            f"Expected {path} to have one table, but it has {listed(tables) or 'none'}. ",
+            "Pass {query}." if tables else "",
+            query={name: next(iter(queries), "")},
+        )
+    return queries[0]

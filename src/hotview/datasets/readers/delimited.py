@@ -17,14 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from hotview._messages import Parameter, ParameterError
+from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview._validation.containers import line_break_error
-from hotview.datasets.readers.errors import listed, reading, unreadable
+from hotview.datasets.readers.errors import reading, unreadable
 from hotview.datasets.readers.tables import (
     LARGEST_INTEGER,
     MISSING,
     TableFile,
+    header_error,
     integer_error,
     is_number,
     refuse_duplicates,
@@ -122,13 +123,7 @@ class TextTable(TableFile):
                 delimiter={self.name: others[0]},
             )
         if header is None and all(cell in self._markers or is_number(cell) for cell in cells):
-            raise ParameterError(
-                f"{path}: the first line holds only numbers: {listed(cells)}. ",
-                "Pass {header} if these are the names of the columns, {no_header} if there are "
-                "none.",
-                header=True,
-                no_header=Parameter("header", False),
-            )
+            raise header_error(path, "line", cells)
         names = [f"column_{j}" for j in range(len(cells))]
         if self.has_header:
             names = [unescape_formula(cell) or "" for cell in cells]
@@ -184,22 +179,27 @@ class TextTable(TableFile):
     def find_text(self) -> list[str]:
         """Return the columns with a cell that is neither a number nor missing, in one pass."""
         import pyarrow as pa
-        from pyarrow.csv import open_csv
 
         text: set[str] = set()
-        options = self._conversion(self.names, pa.string(), strings_can_be_null=True)
         try:
-            with _open(self.path, self._encoding) as stream:
-                for block in open_csv(stream, **self._csv_options(options, threads=False)):
-                    numeric = [name for name in self.names if name not in text]
-                    text |= {
-                        name
-                        for name in numeric
-                        if not _is_numeric(block.column(self._stored[name]), self._point)
-                    }
+            for block in self._read_blocks(pa.string()):
+                numeric = [name for name in self.names if name not in text]
+                text |= {
+                    name
+                    for name in numeric
+                    if not _is_numeric(block.column(self._stored[name]), self._point)
+                }
         except (pa.ArrowException, OSError, UnicodeError) as error:
             raise self._explain(error) from error
         return [name for name in self.names if name in text]
+
+    def _read_blocks(self, dtype: Any) -> Iterator[Any]:
+        """Yield all rows as record batches, of which one at a time is in memory."""
+        from pyarrow.csv import open_csv
+
+        options = self._conversion(self.names, dtype, strings_can_be_null=True)
+        with _open(self.path, self._encoding) as stream:
+            yield from open_csv(stream, **self._csv_options(options, threads=False))
 
     def _conversion(self, names: list[str], dtype: Any, **options: Any) -> Any:
         # All columns get one type: pyarrow would guess it from the first rows.
@@ -302,7 +302,6 @@ class TextTable(TableFile):
         """Refuse a cell, also of a column that is left out, that holds whole rows."""
         import pyarrow as pa
         import pyarrow.compute as pc
-        from pyarrow.csv import open_csv
 
         n_lines, has_quotes, first = 0, False, 0
         with _open(self.path, self._encoding) as stream:
@@ -311,18 +310,15 @@ class TextTable(TableFile):
                 n_lines, has_quotes = n_lines + ends, has_quotes or b'"' in block
         if not has_quotes or n_lines <= n_rows + self.has_header:
             return
-        # Whatever its encoding.
-        options = self._conversion(self.names, pa.binary(), strings_can_be_null=True)
-        with _open(self.path, self._encoding) as stream:
-            for batch in open_csv(stream, **self._csv_options(options, threads=False)):
-                holds_numbers = cache(partial(_holds_numbers, batch, self._point))
-                for j, cells in enumerate(batch.columns):
-                    found = pc.match_substring_regex(cells, "[\r\n]")
-                    for row in pc.indices_nonzero(found).to_pylist():
-                        text = cells[row].as_py().decode(errors="replace")
-                        if self._holds_rows(text, j, holds_numbers):
-                            raise line_break_error(self._place(self.names[j], first + row), text)
-                first += batch.num_rows
+        for batch in self._read_blocks(pa.binary()):  # whatever its encoding
+            holds_numbers = cache(partial(_holds_numbers, batch, self._point))
+            for j, cells in enumerate(batch.columns):
+                found = pc.match_substring_regex(cells, "[\r\n]")
+                for row in pc.indices_nonzero(found).to_pylist():
+                    text = cells[row].as_py().decode(errors="replace")
+                    if self._holds_rows(text, j, holds_numbers):
+                        raise line_break_error(self._place(self.names[j], first + row), text)
+            first += batch.num_rows
 
     def _holds_rows(self, text: str, j: int, holds_numbers: Callable[[int], bool]) -> bool:
         """Return whether lines of a cell of column j may be rows of the table.

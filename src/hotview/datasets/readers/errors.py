@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
+from hotview._messages import ParameterError
+
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a sentence that suggests the known name nearest to a wrong one, or lists them all.
@@ -23,6 +25,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if near := get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7):
         return f" Did you mean {by_lower[near[0]]!r}?"
     return f" There are: {listed(known)}." if known else ""
+
+
+def unknown_error(problem: str, name: str, known: Iterable[str], parameter: str) -> ParameterError:
+    """Return the error for a name that is not known, which a parameter is to be corrected for."""
+    hint = did_you_mean(name, dict.fromkeys(known))
+    return ParameterError(f"{problem}.{hint}", f" Correct {{{parameter}}}.")
 
 
 def listed(names: Iterable[str]) -> str:

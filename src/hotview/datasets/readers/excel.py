@@ -8,9 +8,10 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from hotview._messages import Parameter, ParameterError
+from hotview._messages import ParameterError
 from hotview.datasets.readers.arrow import ArrowTable
 from hotview.datasets.readers.errors import did_you_mean, listed, reading
+from hotview.datasets.readers.tables import as_text, header_error
 
 __all__ = ["read_sheet"]
 
@@ -23,7 +24,6 @@ def read_sheet(
     *,
     sheet: str | None = None,
     header: bool | None = None,
-    missing: Sequence[str] = (),
 ) -> ArrowTable:
     """Read a sheet whose first row holds the names of the columns.
 
@@ -37,14 +37,14 @@ def read_sheet(
         Name of the sheet; None for a file of one sheet.
     header : bool or None, default=None
         Whether the first row holds names; None refuses a first row of numbers.
-    missing : sequence of str, default=()
-        Cells that mean "missing", besides the usual ones.
 
     Returns
     -------
     ArrowTable
         Its rows. Formulas have the values that were stored with them.
     """
+    import pyarrow as pa
+
     rows = _read_cells(path, name, sheet, values=True)
     if any(cell is None for row in rows for cell in row):
         _refuse_formulas(path, rows, _read_cells(path, name, sheet, values=False))
@@ -52,8 +52,9 @@ def read_sheet(
     columns = list(zip(*rows, strict=True))
     # A column without a name and without cells is only a gap between others.
     kept = [j for j, column in enumerate(columns) if names[j] or any(x is not None for x in column)]
-    table = _make_table(path, [names[j] for j in kept], [_as_column(columns[j]) for j in kept])
-    opened = ArrowTable(path, table, name=name, missing=missing)
+    with reading(path, _KIND):
+        arrays = [pa.array(_as_column(columns[j])) for j in kept]
+    opened = ArrowTable(path, pa.table(arrays, names=[names[j] for j in kept]), name=name)
     opened.saved_index = [column for column in opened.names if not column]
     return opened
 
@@ -134,23 +135,8 @@ def _name_columns(
             "the rows above the names."
         )
     if header is None and all(isinstance(cell, int | float) for cell in first):
-        raise ParameterError(
-            f"{path}: the first row holds only numbers: {listed(map(str, first))}. ",
-            "Pass {header} if these are the names of the columns, {no_header} if there are none.",
-            header=True,
-            no_header=Parameter("header", False),
-        )
+        raise header_error(path, "row", map(str, first))
     return ["" if cell is None else str(cell).strip() for cell in rows[0]], rows[1:]
-
-
-def _make_table(path: Path, names: list[str], columns: list[list[Any]]) -> Any:
-    import pyarrow as pa
-
-    from hotview.datasets.readers.tables import refuse_duplicates
-
-    refuse_duplicates(path, names)
-    with reading(path, _KIND):
-        return pa.table(dict(zip(names, columns, strict=True)))
 
 
 def _as_column(cells: Sequence[Any]) -> list[Any]:
@@ -160,10 +146,4 @@ def _as_column(cells: Sequence[Any]) -> list[Any]:
         return [None if cell is None else float(cell) for cell in cells]
     if len(kinds) <= 1 or kinds <= {date, datetime}:
         return list(cells)
-    return [None if cell is None else _as_text(cell) for cell in cells]
-
-
-def _as_text(cell: Any) -> str:
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
-    return str(cell)
+    return [None if cell is None else as_text(cell) for cell in cells]

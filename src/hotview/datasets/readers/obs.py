@@ -12,7 +12,7 @@ from hotview._lazy import LazyRows
 from hotview._types import Array
 from hotview.datasets.readers.arrays import element_reader
 from hotview.datasets.readers.hdf5 import open_hdf5
-from hotview.datasets.readers.tables import TableFile
+from hotview.datasets.readers.tables import TableFile, as_text
 
 __all__ = ["ObsTable", "find_styles", "obs_text", "read_obs"]
 
@@ -32,6 +32,8 @@ class ObsTable(TableFile):
         Of columns with categories: these in their order and, if there are any, their colors.
     obsm : sequence of str
         Entries of `obsm`.
+    cells : list of str
+        Names of the cells.
 
     Examples
     --------
@@ -48,9 +50,11 @@ class ObsTable(TableFile):
         name: str = "",
         styles: Mapping[str, dict[str, list[str]]] | None = None,
         obsm: Sequence[str] = (),
+        cells: Sequence[str | None] = (),
     ) -> None:
         super().__init__(path, list(columns), [], name=name)
         self._columns, self.styles, self.obsm = columns, styles or {}, tuple(obsm)
+        self.cells = cells
 
     def _read(self, names: list[str]) -> Array | LazyRows:
         raise TypeError(f"Expected columns of {self.path} to be text. Read them by read_text.")
@@ -84,13 +88,9 @@ def obs_text(values: Any) -> list[str | None]:
     """
     missing = values.isna().tolist()
     return [
-        None if gone else _spell(value)
+        None if gone else as_text(value)
         for value, gone in zip(values.astype(object).tolist(), missing, strict=True)
     ]
-
-
-def _spell(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def read_obs(path: Path) -> dict[str, ObsTable]:
@@ -121,8 +121,10 @@ def read_obs(path: Path) -> dict[str, ObsTable]:
         columns = {str(column): obs_text(frame[column]) for column in frame}
         if whole is not None:
             _fill_from(whole, frame.index, columns, f"{path}: modality {name!r}")
-        own = shared | styles[name]
-        tables[name] = ObsTable(path, columns, name=name, styles=own, obsm=entries[name])
+        own, cells = shared | styles[name], [*map(str, frame.index)]
+        tables[name] = ObsTable(
+            path, columns, name=name, styles=own, obsm=entries[name], cells=cells
+        )
     return tables
 
 

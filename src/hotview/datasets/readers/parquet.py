@@ -16,15 +16,8 @@ import numpy as np
 from hotview._lazy import LazyRows
 from hotview._types import Array
 from hotview._validation.containers import is_numeric_arrow
-from hotview.datasets.readers.arrow import (
-    fill_numbers,
-    find_saved_index,
-    find_text_fields,
-    number_dtype,
-    read_cells,
-)
+from hotview.datasets.readers.arrow import ArrowColumns, fill_numbers, number_dtype
 from hotview.datasets.readers.errors import reading
-from hotview.datasets.readers.tables import TableFile, refuse_duplicates
 
 _BATCH_BYTES = 2**22  # decompressed at once
 _LARGE = 2**28  # bytes; smaller tables are read into memory also if they may be mapped
@@ -172,7 +165,7 @@ def _write(stream: IO[bytes], data: memoryview, at: int) -> None:
         data, at = data[n:], at + n
 
 
-class ParquetTable(TableFile):
+class ParquetTable(ArrowColumns):
     """A parquet file of integer, float, decimal, boolean and text columns; nulls become NaN.
 
     Parameters
@@ -194,15 +187,16 @@ class ParquetTable(TableFile):
            [ 0., nan]])
     """
 
+    _kind = "a parquet file"
+
     def __init__(self, path: Path, *, mmap: bool = False) -> None:
         import pyarrow.parquet as pq
 
-        with reading(path, "a parquet file"):
+        with reading(path, self._kind):
             metadata = pq.read_metadata(path)
-            self._schema = metadata.schema.to_arrow_schema()
+            schema = metadata.schema.to_arrow_schema()
         self._n_rows, self._mmap = metadata.num_rows, mmap
-        refuse_duplicates(path, self._schema.names)
-        super().__init__(path, self._schema.names, find_saved_index(self._schema))
+        super().__init__(path, schema)
 
     def _read(self, names: list[str]) -> Array | LazyRows:
         types = [self._schema.field(name).type for name in names]
@@ -211,23 +205,12 @@ class ParquetTable(TableFile):
         if self._mmap and is_large and all(map(is_numeric_arrow, types)):
             convert = partial(fill_numbers, self.path, names, missing=tuple(self.missing))
             return ParquetRows(self.path, names, dtype, convert)
-        table = self._read_columns(names)
-        X = np.empty((table.num_rows, len(names)), dtype=dtype)
-        fill_numbers(self.path, names, X, table, missing=self.missing)
-        return X
+        return super()._read(names)
 
-    def _read_text(self, names: list[str]) -> list[list[str | None]]:
-        table = self._read_columns(names)
-        return [read_cells(self.path, table.column(name), "a parquet file") for name in names]
-
-    def find_text(self) -> list[str]:
-        """Return the columns of strings, dictionary-encoded or not."""
-        return find_text_fields(self._schema)
-
-    def _read_columns(self, names: list[str]) -> Any:
+    def _select(self, names: list[str]) -> Any:
         import pyarrow.parquet as pq
 
-        with reading(self.path, "a parquet file"), pq.ParquetFile(self.path) as file:
+        with reading(self.path, self._kind), pq.ParquetFile(self.path) as file:
             table = file.read(columns=names)
             if table.num_rows != self._n_rows:
                 raise EOFError(f"Expected {self._n_rows} rows, but there are {table.num_rows}.")

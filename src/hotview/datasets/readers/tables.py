@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hotview._lazy import LazyRows
-from hotview._messages import ParameterError
+from hotview._messages import Parameter, ParameterError
 from hotview._types import Array
 from hotview._validation import check_one_line
 from hotview.datasets.readers.errors import did_you_mean, listed, within_memory
@@ -66,6 +66,17 @@ def is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def as_text(cell: object) -> str:
+    """Return a cell as text: whole numbers without a decimal.
+
+    Examples
+    --------
+    >>> as_text(2.0), as_text(2.5)
+    ('2', '2.5')
+    """
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def escape_formulas(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,6 +156,19 @@ class TableFile(ABC):
         self.name = name or Path(path).name.partition(".")[0]
         check_one_line(names, lambda j: f"the name of column {j + 1} of {path}")
 
+    @property
+    def number_marks(self) -> dict[str, str | None]:
+        """Decimal point and separator of thousands that the user gives, None where not."""
+        return {"decimal": self.decimal, "thousands": self.thousands}
+
+    def check_columns(self, names: Iterable[str], purpose: str = "") -> None:
+        """Raise if there is no column of one of these names; `purpose` completes the message."""
+        known = set(self.names)
+        for name in names:
+            if name not in known:
+                hint = did_you_mean(name, self.names)
+                raise ValueError(f"{self.path} has no column {name!r}{purpose}.{hint}")
+
     def read(self, names: list[str]) -> Array | LazyRows:
         """Read columns, in this order, as a 2-D array of numbers."""
         with within_memory(self.path):
@@ -193,32 +217,22 @@ def select(table: TableFile, columns: Sequence[str] | None, drop: Collection[str
     list of str
         At least one name.
     """
-    known = set(table.names)
+    table.check_columns(columns or ())
     for name, count in Counter(columns or ()).items():
-        if name not in known:
-            hint = did_you_mean(name, table.names)
-            raise ValueError(f"{table.path} has no column {name!r}.{hint}")
         if count > 1:
             raise ValueError(f"{table.path}: columns= names the column {name!r} twice.")
-    if columns is None:
-        refuse_index(table, drop)
-        columns = table.names
-    kept = [name for name in columns if name not in drop]
+    index = [name for name in table.saved_index if name not in drop]
+    if columns is None and index:
+        raise ParameterError(
+            f"{table.path}: column {index[0]!r} looks like a row index that was saved along with "
+            "the table, not like a feature. ",
+            "Leave it out with {drop}, or list the columns to read.",
+            drop=index[:1],
+        )
+    kept = [name for name in (table.names if columns is None else columns) if name not in drop]
     if not kept:
         raise ValueError(f"{table.path}: no column is left to read. Drop fewer of them.")
     return kept
-
-
-def refuse_index(table: TableFile, drop: Collection[str]) -> None:
-    """Raise if a saved row index would be read as a measurement."""
-    for name in table.saved_index:
-        if name not in drop:
-            raise ParameterError(
-                f"{table.path}: column {name!r} looks like a row index that was saved along with "
-                "the table, not like a feature. ",
-                "Leave it out with {drop}, or list the columns to read.",
-                drop=[name],
-            )
 
 
 def refuse_duplicates(path: Path | str, names: Sequence[str]) -> None:
@@ -228,6 +242,16 @@ def refuse_duplicates(path: Path | str, names: Sequence[str]) -> None:
         raise ValueError(
             f"{path}: more than one column is called {listed(twice)}. Rename all but one."
         )
+
+
+def header_error(path: Path, line: str, cells: Iterable[str]) -> ParameterError:
+    """Return the error for a first line of numbers, which may be names or a row."""
+    return ParameterError(
+        f"{path}: the first {line} holds only numbers: {listed(cells)}. ",
+        "Pass {header} if these are the names of the columns, {no_header} if there are none.",
+        header=True,
+        no_header=Parameter("header", False),
+    )
 
 
 def text_error(
