@@ -141,11 +141,11 @@ def test_weights_are_rounded_to_what_float16_holds_where_labels_are_propagated()
     for s, graph in enumerate(fit.shared.graphs):  # and features of nodes are those of the weights
         with torch.no_grad():
             expected = network.encoders[s](graph.rows.take(graph.nodes))
-        features, scale = fit.members[0].features[s]
+        features, scale = fit.trained[0].features[s]
         np.testing.assert_allclose(features * scale, expected, rtol=1e-5, atol=1e-6)
     (heads,) = fit_views([inputs_of(pseudo_labels=False)], view_tests=False)
     assert not is_rounded(heads.ensemble.networks[0])
-    assert heads.members[0].plan.null is None
+    assert heads.trained[0].plan.null is None
 
 
 class OwnCoupling(hv.HOTReferenceSpec):

@@ -12,8 +12,8 @@ from sklearn.metrics import accuracy_score
 
 from hotview import MultiViewClassifier, load
 from hotview.datasets import make_views
-from hotview.estimators import fit, member_fit
 from hotview.estimators import inputs as inputs_module
+from hotview.estimators import member_fit
 from hotview.estimators.fit import EnsembleFit, fit_views
 from hotview.semisupervised import label_folds
 from hotview.semisupervised.pseudo_labels import label_nodes
@@ -353,7 +353,7 @@ def test_one_model_serves_several_threads(semisupervised):
 
 def test_labels_that_are_left_out_do_not_influence_who_left_them_out(monkeypatch):
     # Two weights of every view, and the shares of the classes, are estimated from all labels.
-    monkeypatch.setattr(fit, "calibrate", lambda graphs, members, codes: np.ones((len(graphs), 2)))
+    monkeypatch.setattr(label_folds, "calibrate", lambda graphs, *_: np.ones((len(graphs), 2)))
     monkeypatch.setattr(inputs_module, "class_priors", lambda codes, n: np.full((3, n), 1 / n))
     own = {"view_1": DATA.target["view_1"]}
     inputs = voting()._inputs(LINKED, Y, unaligned=UNALIGNED, unaligned_y=own)
