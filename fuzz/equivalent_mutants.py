@@ -32,4 +32,11 @@ EQUIVALENT: dict[str, str] = {
         "present.sum(1, keepdim=True).clamp_min(1).double() → number = (present.sum(1, "
         "keepdim=True)).double()"
     ): ("rows without a view get the weight 1 in the next step, times 0"),
+    (
+        "semisupervised/label_folds.py:label_fold: left_out = (given.target >= 0) & "
+        "(fold.labels.target < 0) → left_out = (given.target >= 0)"
+    ): (
+        "a linked row with a label carries nothing from view to view: it is labeled in every view "
+        "that it is in, and is not among the rows that views teach each other over"
+    ),
 }

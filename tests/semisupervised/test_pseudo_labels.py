@@ -1,5 +1,7 @@
 """Labels of all rows: propagated, calibrated, and taught by other views over linked rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from hotview.semisupervised import pseudo_labels as module
 from hotview.semisupervised.class_prior import share_evidence, shift_prior
 from hotview.semisupervised.graph import build_graph
 from hotview.semisupervised.knn import FLOOR
+from hotview.semisupervised.label_folds import LabelFold, label_fold, propagate_labels
 from hotview.semisupervised.label_transfer import anchor_profiles, profile_agreement
 from hotview.semisupervised.pseudo_labels import (
     NodeScores,
@@ -363,3 +366,34 @@ def test_soft_labels_are_labels_where_known_and_those_of_neighbors_for_rows_that
     np.testing.assert_array_equal(found[20:], graphs[0].extend(probabilities)[20:])
     np.testing.assert_allclose(found.sum(1), 1, rtol=1e-6)
     assert np.mean(found.argmax(1).numpy() == targets[0]) > 0.9
+
+
+def test_folds_are_scored_then_weighed_and_shifted_together_then_labeled():
+    (tables, targets), prior = make_tables(gap=2.0), (0.5, 0.3, 0.2)
+    linked = np.arange(10, 20)  # ten linked rows have a label, which both folds leave out
+    given = label(targets, [np.arange(10, 60), linked], prior=prior)
+    graphs, halves = make_graphs(tables, given), (np.arange(35, 60), np.arange(10, 35))
+    some = [label(targets, [half, []], prior=prior) for half in halves]
+    folds = [LabelFold.of(labels, given, f, 2) for f, labels in enumerate(some)]
+    assert [fold.silent.tolist() for fold in folds] == [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]
+    one_class = label(targets, [np.arange(60), [0]])  # silent rows score views without labels alone
+    assert len(LabelFold.of(one_class, one_class, 0, 2).silent) == 0
+    assert len(LabelFold.of(some[0], given, 0, 0).silent) == len(LabelFold(given).silent) == 0
+
+    found = propagate_labels(graphs, given, folds, [np.random.default_rng(f) for f in (0, 1)])
+    scores = [score_nodes(graphs, labels) for labels in some]
+    weights = calibrate(graphs, list(zip(some, scores, strict=True)), given.codes)
+    np.testing.assert_array_equal(found.weights, weights)
+    np.testing.assert_array_equal(found.shifted, shift_priors(graphs, given, scores, weights))
+    np.testing.assert_array_equal(found.log_prior, doubt_priors(found.shifted, given))
+    random = np.random.default_rng(2)
+    found.nodes.append(label_fold(graphs, given, LabelFold(given), weights, random))
+    left_out = np.zeros((3, 20), dtype=bool)  # of the two folds, and of all labels
+    left_out[:2, linked] = left_out[0, :10:2] = left_out[1, 1:10:2] = True
+    priors = (found.log_prior, found.log_prior, given.log_prior)
+    for f, (labels, log_prior) in enumerate(zip((*some, given), priors, strict=True)):
+        known, random = score_nodes(graphs, labels), np.random.default_rng(f)
+        labels = replace(labels, log_prior=log_prior)
+        expected = label_nodes(graphs, labels, known, weights, left_out[f], random)
+        for nodes, others in zip(found.nodes[f], expected, strict=True):
+            np.testing.assert_array_equal(nodes.posterior, others.posterior)
