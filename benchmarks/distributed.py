@@ -23,10 +23,10 @@ import torch
 from measuring import RESULTS, best_times, write_part
 
 from hotview import MultiViewEncoder
+from hotview._processes import on_rank_zero, rank, use_processes
 from hotview.datasets import load_handwritten, make_views
 from hotview.estimators.fit import EnsembleFit
 from hotview.training.ddp import DDPTrainer
-from hotview.training.distributed import launch_processes
 from hotview.training.trainer import SingleTrainer, Training
 
 OUT = RESULTS / "distributed.json"
@@ -52,13 +52,15 @@ def wide_training() -> Training:
 CASES = {"default": (default_training, 20), "wide": (wide_training, 1)}
 
 
-def measure(name: str, ranks: Any, rounds: int) -> dict[str, Any]:
+def measure(name: str, rounds: int) -> dict[str, Any]:
     """Seconds of a step with the strategy and without it, as the first process sees them."""
     make, burst = CASES[name]
-    alone, shared = SingleTrainer(make(), 0.001), DDPTrainer(make(), 0.001, "float32", ranks)
+    with use_processes():
+        trainings = make(), make()
+    alone, shared = SingleTrainer(trainings[0], 0.001), DDPTrainer(trainings[1], 0.001, "float32")
 
     def by_oneself(threads: int) -> None:
-        if ranks.is_rank_zero:
+        if rank() == 0:
             torch.set_num_threads(threads)
             alone.step()
 
@@ -76,7 +78,7 @@ def measure(name: str, ranks: Any, rounds: int) -> dict[str, Any]:
     times = dict.fromkeys(contestants, float("inf"))
     for _ in range(rounds):
         for how, work in contestants.items():
-            ranks.on_rank_zero(lambda: None)  # all begin at once
+            on_rank_zero(lambda: None)  # all begin at once
             times[how] = min(times[how], best_times({how: work}, 1, burst)[how])
     batch = alone.trainings[0].sampler.draw_indices()
     encoder_dim = alone.network.maps[0].in_features
@@ -89,10 +91,10 @@ def measure(name: str, ranks: Any, rounds: int) -> dict[str, Any]:
 
 
 def run_as_rank(out: Path, rounds: int) -> None:
-    ranks = launch_processes(torch.device("cpu"), 1)
-    found = {name: measure(name, ranks, rounds) for name in CASES}
-    if ranks.is_rank_zero:
-        out.write_text(json.dumps(found))
+    with use_processes(torch.device("cpu"), 1):
+        found = {name: measure(name, rounds) for name in CASES}
+        if rank() == 0:
+            out.write_text(json.dumps(found))
 
 
 def start(n_processes: int, rounds: int, folder: Path) -> dict[str, Any]:

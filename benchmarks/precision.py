@@ -118,7 +118,7 @@ class Contestant:
         ensemble = EnsembleFit(SIZES[size](device, precision))
         ensemble.prepare()
         fit = ensemble.members[0]
-        self.trainer = make_trainer([fit], fit.schedule(), ensemble.process_group)
+        self.trainer = make_trainer([fit], fit.schedule())
         self.device, self.batch_size = fit.device, self.trainer.trainings[0].sampler.batch_size
         self.legacy = compiled and precision == "tf32"
         network: Any = self.trainer.network

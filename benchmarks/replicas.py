@@ -48,7 +48,7 @@ def make_fits(n: int, device: str, regularizer: str) -> list[Any]:
     return fits
 
 
-def eager(members: Any, schedule: Any, process_group: Any) -> Any:
+def eager(members: Any, schedule: Any) -> Any:
     """A trainer that calls every operation from Python, on a GPU too."""
     return SingleTrainer(members[0].training, members[0].parameters["learning_rate"])
 

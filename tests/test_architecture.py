@@ -17,7 +17,8 @@ PACKAGE = Path(hotview.__file__).parent
 ORDER = (
     ("_types", "_files", "_messages", "_codec"),
     ("_lazy",),
-    ("_archive",),
+    ("_archive", "_launch"),
+    ("_processes",),
     ("_validation",),
     ("ot", "datasets", "similarity"),
     ("ingest", "nn", "semisupervised"),

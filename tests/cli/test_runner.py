@@ -7,8 +7,8 @@ import warnings
 import pytest
 
 from hotview._messages import Message, Parameter
+from hotview._processes import ProcessLostError
 from hotview.cli.runner import UsageError, explain, print_notes, run_command
-from hotview.training.process_group import ProcessLostError
 
 COMMAND = (sys.executable, "-c", "from hotview.cli import main; main()")
 

@@ -12,15 +12,15 @@ from sklearn.base import clone
 import hotview as hv
 from hotview._archive import read_archive, write_archive
 from hotview._lazy import LazyRows
+from hotview._processes import ProcessLostError
 from hotview.datasets import make_views
-from hotview.estimators import MultiViewClassifier, MultiViewEncoder
+from hotview.estimators import MultiViewClassifier, MultiViewEncoder, checkpointing
 from hotview.estimators.checkpointing import (
     check_same_everywhere,
     check_same_inputs,
     explained_loss,
 )
 from hotview.training.checkpoint import _CHECKPOINT, read_checkpoint
-from hotview.training.process_group import ProcessGroup, ProcessLostError
 from tests.estimators.small_fits import SMALL, may_collapse
 
 DATA = make_views(60, n_views=3, labeled=0.5, random_state=0)
@@ -242,24 +242,20 @@ def test_the_error_of_a_lost_process_names_the_checkpoint(tmp_path):
 PEOPLE = make_views(80, n_views=2, labeled=0.5, random_state=0)
 
 
-class OneOfTwo(ProcessGroup):
-    """The first of two processes, which remembers what it sent, or the second after it."""
+@pytest.fixture
+def compare_with(monkeypatch):
+    """Compares the inputs of the second of two processes with those of the first."""
 
-    def __init__(self, first=None):
-        super().__init__(int(first is not None), 2)
-        self.sent, self.gathered = None, []
-        if first is not None:
-            rank_zero = OneOfTwo()
-            check_same_everywhere(first, rank_zero)
-            self.sent, self.gathered = rank_zero.sent, rank_zero.gathered
+    def compare(ours, first):
+        sent, gathered = [], []
+        monkeypatch.setattr(checkpointing, "on_rank_zero", lambda f: sent.append(f()) or sent[0])
+        monkeypatch.setattr(
+            checkpointing, "all_gather_arrays", lambda x: gathered.append(x) or gathered
+        )
+        check_same_everywhere(first)
+        check_same_everywhere(ours)
 
-    def on_rank_zero(self, compute):
-        self.sent = compute() if self.rank == 0 else self.sent
-        return self.sent
-
-    def all_gather_arrays(self, array):
-        self.gathered = [*self.gathered, array]
-        return self.gathered
+    return compare
 
 
 def fit_inputs(views=PEOPLE.linked, y=PEOPLE.linked_target, **settings):
@@ -267,12 +263,12 @@ def fit_inputs(views=PEOPLE.linked, y=PEOPLE.linked_target, **settings):
     return model._inputs(Xs=views, y=y, parameters=model.get_params(deep=False))
 
 
-def test_labels_are_compared_by_what_they_are_and_parameters_of_rank_zero_are_not():
-    check_same_inputs(fit_inputs(), None, ProcessGroup())  # one process agrees with itself
+def test_labels_are_compared_by_what_they_are_and_parameters_of_rank_zero_are_not(compare_with):
+    check_same_inputs(fit_inputs(), None)  # one process agrees with itself
     y = np.where(PEOPLE.linked_target == 0, "a", "b").astype(object)
     again = np.array(["".join(list(label)) for label in y], dtype=object)
     ours = fit_inputs(y=again, verbose=True, callbacks=[print], checkpoint="mine.checkpoint")
-    check_same_everywhere(ours, OneOfTwo(fit_inputs(y=y, callbacks=[lambda epoch: None])))
+    compare_with(ours, fit_inputs(y=y, callbacks=[lambda epoch: None]))
 
 
 CHANGED = {name: X.copy() for name, X in PEOPLE.linked.items()}
@@ -287,9 +283,9 @@ CHANGED["view_1"][-1] += 1
         ({"max_epochs": 7}, "parameter max_epochs"),
     ),
 )
-def test_what_differs_is_refused_by_name(ours, what):
+def test_what_differs_is_refused_by_name(ours, what, compare_with):
     with pytest.raises(ValueError, match=f"rank 1 has other {what} than rank 0. Seed whatever"):
-        check_same_everywhere(fit_inputs(**ours), OneOfTwo(fit_inputs()))
+        compare_with(fit_inputs(**ours), fit_inputs())
 
 
 class Packed(LazyRows):
@@ -299,12 +295,12 @@ class Packed(LazyRows):
         raise AssertionError(f"stretch {stretch} was unpacked")
 
 
-def test_of_rows_that_must_be_unpacked_the_number_is_compared():
+def test_of_rows_that_must_be_unpacked_the_number_is_compared(compare_with):
     def packed(n):
         views = [Packed(np.zeros((n, 3)), np.array([0, 5, n])) for _ in range(2)]
         model = MultiViewEncoder(random_state=0)
         return model._inputs(Xs=views, parameters=model.get_params(deep=False))
 
-    check_same_everywhere(packed(9), OneOfTwo(packed(9)))
+    compare_with(packed(9), packed(9))
     with pytest.raises(ValueError, match="other unaligned rows of view 'view_0'; unaligned"):
-        check_same_everywhere(packed(9), OneOfTwo(packed(8)))
+        compare_with(packed(9), packed(8))

@@ -6,6 +6,7 @@ import torch
 
 import hotview as hv
 from hotview import MultiViewClassifier
+from hotview._processes import is_distributed
 from hotview.estimators.parameters import check_parameters, hidden_of, pick_device, pick_processes
 from hotview.losses import SWPairwise
 
@@ -86,7 +87,8 @@ def test_devices():
     for device in ("cpu", torch.device("cpu")):
         assert pick_device(device) == torch.device("cpu")
     assert pick_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
-    assert not pick_processes(DEFAULTS).is_distributed
+    with pick_processes(DEFAULTS):
+        assert not is_distributed()
     with pytest.raises(ValueError, match="gives every process a device of its own"):
         pick_processes({**DEFAULTS, "devices": 2, "device": "cpu:0"})
     for device in ("meta", "cuda:99", None, 1.5, ""):

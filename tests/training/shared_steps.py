@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 import hotview as hv
+from hotview import _processes as processes
 from hotview._lazy import LazyRows
 from hotview._validation import check_tables
 from hotview.datasets import make_views
@@ -63,9 +64,10 @@ def classifier(**settings):
 
 
 def start(model, *data, **more):
-    """What an estimator would train, in float64."""
-    fit = EnsembleFit(model._inputs(*data, **more))
-    fit.prepare()
+    """What an estimator would train, in float64, all of whose rows this process has seen."""
+    with processes.use_processes():
+        fit = EnsembleFit(model._inputs(*data, **more))
+        fit.prepare()
     training = fit.members[0].training
     for module in training.modules:
         module.double()
@@ -119,7 +121,7 @@ class Lazy(LazyRows):
         self._array[rows] = self.X[rows]
 
 
-def scan(group=None):
+def scan():
     """What is seen in two tables with holes, of sizes that nobody can divide."""
     random = np.random.default_rng(0)
     tables = [random.normal(5, 2, size=(n, 3)) for n in (1, 7)]
@@ -128,77 +130,75 @@ def scan(group=None):
     statistics = []
     for views in (tables, [tables[0], Lazy(tables[1])]):
         for impute in ("mean", "median+indicator"):
-            how = {"preprocessing": "standardize", "impute": impute, "process_group": group}
+            how = {"preprocessing": "standardize", "impute": impute}
             found = scan_tables("x", list(check_tables(views).values()), **how)
             statistics += [found.scaler.mean, found.scaler.scale, found.scaler.fill]
     return np.concatenate(statistics), found.present
 
 
-def refuse(group=None):
+def refuse():
     """What is said of an entry that only the last process sees."""
     X = np.ones((9, 2))
     X[8, 1] = np.inf
-    how = {"preprocessing": "standardize", "impute": None, "process_group": group}
+    how = {"preprocessing": "standardize", "impute": None}
     try:
         scan_tables("x", [check_tables([X])["view_0"]], **how)
     except ValueError as error:
         return str(error)
 
 
-def stop_in_one(group):
+def stop_in_one():
     """How many steps every process takes when the last one hears Ctrl-C in the seventh."""
     training, n = CASES["reference"](), [0]
     draw = training.sampler.draw_indices
 
     def count():
         n[0] += 1
-        if n[0] == 7 and group.rank == group.world_size - 1:
+        if n[0] == 7 and processes.rank() == processes.world_size() - 1:
             signal.raise_signal(signal.SIGINT)
         return draw()
 
     training.sampler.draw_indices = count
-    trainer = DDPTrainer(training, 0.003, "float32", group)
-    train(trainer, Schedule(100, 10), process_group=group)
+    trainer = DDPTrainer(training, 0.003, "float32")
+    train(trainer, Schedule(100, 10))
     return [n[0], len(training.history), training.interrupted]
 
 
-def fail_in_first(group):
+def fail_in_first():
     """The error of the first process, in all of them."""
 
     def fail():
         raise FileNotFoundError("no such file")
 
     try:
-        group.on_rank_zero(fail)
+        processes.on_rank_zero(fail)
     except FileNotFoundError as error:
         return str(error)
 
 
 def main(folder):
     """Take all steps, and ask the other processes about this and that."""
-    from hotview.training.distributed import launch_processes
-
-    group = launch_processes(torch.device("cpu"), 1)
-    found = {}
+    rank, found = processes.rank(), {}
     for name, make in CASES.items():
-        trainer = DDPTrainer(make(), 0.003, "float32", group)
+        trainer = DDPTrainer(make(), 0.003, "float32")
         found |= {f"{name}.{k}": x for k, x in take_steps(trainer).items()}
-    found["scan"], present = scan(group)
+    found["scan"], present = scan()
     mixed = {"a": torch.arange(3) == 1, "b": torch.tensor(2.5), "c": torch.zeros(0, 4)}
     mixed["d"] = torch.tensor(7).expand(1)  # of stride 0
     wrong = {name: torch.zeros(()) for name in ("e", "f")}
-    shared = group.broadcast(mixed if group.is_rank_zero else wrong)
+    shared = processes.broadcast(mixed if rank == 0 else wrong)
     told = {
         "present": [None if rows is None else rows.tolist() for rows in present],
-        "refused": refuse(group),
-        "steps": stop_in_one(group),
-        "error": fail_in_first(group),
-        "first": group.on_rank_zero(lambda: {"größe": float("inf"), "rank": group.rank}),
-        "collected": [x.tolist() for x in group.all_gather_arrays(np.arange(group.rank * 2))],
+        "refused": refuse(),
+        "steps": stop_in_one(),
+        "error": fail_in_first(),
+        "first": processes.on_rank_zero(lambda: {"größe": float("inf"), "rank": rank}),
+        "collected": [x.tolist() for x in processes.all_gather_arrays(np.arange(rank * 2))],
         "shared": {name: [str(x.dtype), x.tolist()] for name, x in shared.items()},
     }
-    np.savez(folder / f"rank-{group.rank}.npz", told=json.dumps(told), **found)
+    np.savez(folder / f"rank-{rank}.npz", told=json.dumps(told), **found)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    with processes.use_processes(torch.device("cpu"), 1):
+        main(Path(sys.argv[1]))

@@ -7,10 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hotview._processes import shard_of_rank
 from hotview._validation import ViewTable
 from hotview.training import batches
 from hotview.training.batches import ShuffledIndices, TrainingRows
-from hotview.training.process_group import RowsByRank, RowShard, shard_of_rank
+from hotview.training.rows import RowsByRank, RowShard
 from tests.training.small_training import as_rows, make_sampler
 
 

@@ -9,14 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from hotview.training.ddp import check_no_batch_norm
-from hotview.training.process_group import (
-    ProcessGroup,
+from hotview._processes import (
     ProcessLostError,
-    RowShard,
-    catch_interrupt,
+    all_gather,
+    all_gather_arrays,
+    all_reduce_mean,
+    broadcast,
+    on_rank_zero,
     shard_of_rank,
 )
+from hotview.training.ddp import check_no_batch_norm
+from hotview.training.rows import RowShard
+from hotview.training.threads import catch_interrupt
 from hotview.training.trainer import SingleTrainer
 
 SCRIPT = Path(__file__).parent / "shared_steps.py"
@@ -82,13 +86,9 @@ def test_errors_interrupts_and_results_are_the_same_on_all_ranks(told, script):
 
 
 def test_a_single_process_returns_its_arguments():
-    group, x = ProcessGroup(), torch.arange(3.0)
-    found = [
-        group.broadcast({"x": x})["x"],
-        group.all_reduce_mean(x),
-        group.on_rank_zero(lambda: x),
-    ]
-    found += [*group.all_gather(x, [3]), *group.all_gather_arrays(x)]
+    x = torch.arange(3.0)
+    found = [broadcast({"x": x})["x"], all_reduce_mean(x), on_rank_zero(lambda: x)]
+    found += [*all_gather(x, [3]), *all_gather_arrays(x)]
     assert [one is x for one in found] == [True] * 5
     assert ProcessLostError("gone").is_reporter
 

@@ -14,7 +14,7 @@ import torch
 from torch.distributed import HashStore
 
 import hotview as hv
-from hotview.training.distributed import agree_on_token, under_torchrun
+from hotview._launch import agree_on_token, under_torchrun
 
 SCRIPT = Path(__file__).parent / "shared_fits.py"
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hotview._messages import warn_user
+from hotview._processes import all_gather_arrays, on_rank_zero
 from hotview.cli.input_summary import check_missing, describe_dataset, print_dataset
 from hotview.cli.inspect import result_lines
 from hotview.cli.models import file_sha256
@@ -40,7 +41,6 @@ from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.specifications import as_regularizer
 from hotview.omics.links import chance_links
 from hotview.persistence import check_model_path
-from hotview.training.process_group import ProcessGroup
 
 __all__ = ["FitJob", "fit_dataset", "make_estimator", "run_fit"]
 
@@ -110,13 +110,13 @@ def run_fit(job: FitJob, write_config: Callable[[], str | None] = lambda: None) 
     int
         0, or 130 if Ctrl-C ended the training, whose model is saved nevertheless.
     """
-    process_group = pick_processes({"device": "auto", **job.parameters})
+    processes = pick_processes({"device": "auto", **job.parameters})
     out = None if job.dry_run else job.out
-    with process_group.report_errors(), lock_output(out, process_group):
-        return _fit(job, process_group, write_config)
+    with processes, lock_output(out):
+        return _fit(job, write_config)
 
 
-def _fit(job: FitJob, process_group: ProcessGroup, write_config: Callable[[], str | None]) -> int:
+def _fit(job: FitJob, write_config: Callable[[], str | None]) -> int:
     if not job.dry_run:
         job.check_output()  # before the work, not after it
     with as_usage():
@@ -129,8 +129,8 @@ def _fit(job: FitJob, process_group: ProcessGroup, write_config: Callable[[], st
     with as_usage():
         check_parameters(estimator.get_params(deep=False))
         impute = impute_of(estimator.impute, list(dataset.rows))
-    summary = describe_dataset(dataset, type(estimator).__name__, split, process_group)
-    written = process_group.on_rank_zero(write_config)
+    summary = describe_dataset(dataset, type(estimator).__name__, split)
+    written = on_rank_zero(write_config)
     if not job.as_json:
         print_dataset(summary, make_console())
     elif job.dry_run:
@@ -144,12 +144,12 @@ def _fit(job: FitJob, process_group: ProcessGroup, write_config: Callable[[], st
         given = _fit_arguments(estimator, dataset, paired=paired)
         estimator._check_fit(**given, resume=job.resume)
         return 0
-    resume = job.resume or (estimator.checkpoint is not None and _is_restarted(process_group))
+    resume = job.resume or (estimator.checkpoint is not None and _is_restarted())
     fit_dataset(estimator, dataset, paired=paired, resume=resume)
     estimator._batch_offsets = corrector.offsets or None
     _warn_of_links(estimator, dataset)
     # A process that ends before the model is saved would count as lost.
-    return process_group.on_rank_zero(lambda: _finish(job, estimator, dataset, summary, split))
+    return on_rank_zero(lambda: _finish(job, estimator, dataset, summary, split))
 
 
 def _warn_of_links(estimator: Any, dataset: TableDataset) -> None:
@@ -260,10 +260,10 @@ def _fit_arguments(estimator: Any, dataset: TableDataset, *, paired: bool) -> di
     return {"Xs": dataset.with_columns(dataset.unaligned), "linked": linked}
 
 
-def _is_restarted(process_group: ProcessGroup) -> bool:
+def _is_restarted() -> bool:
     """Return whether torchrun has restarted the fit; every node counts its own restarts."""
     n_restarts = np.array([int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))])
-    return bool(np.concatenate(process_group.all_gather_arrays(n_restarts)).any())
+    return bool(np.concatenate(all_gather_arrays(n_restarts)).any())
 
 
 def _finish(

@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 from scipy import sparse
 
+from hotview._processes import all_gather_arrays, rank, shard_of_rank, world_size
 from hotview._types import Array
 from hotview.cli.runner import print_notes, print_table, with_flags
 from hotview.cli.single_cells import name_counts
@@ -19,7 +20,6 @@ from hotview.ingest.dataset import TableDataset
 from hotview.ingest.holdout import HoldoutSplit
 from hotview.ingest.preprocessing import AlignedRows, Preprocessing
 from hotview.ingest.tables import OpenView
-from hotview.training.process_group import ProcessGroup, shard_of_rank
 
 __all__ = ["check_cells", "check_missing", "count_missing", "describe_dataset", "print_dataset"]
 
@@ -28,10 +28,7 @@ _CHUNK = 100_000  # rows
 
 
 def describe_dataset(
-    dataset: TableDataset,
-    estimator: str,
-    split: HoldoutSplit | None,
-    process_group: ProcessGroup | None = None,
+    dataset: TableDataset, estimator: str, split: HoldoutSplit | None
 ) -> dict[str, Any]:
     """Describe a dataset in plain values.
 
@@ -43,8 +40,6 @@ def describe_dataset(
         Class of the estimator.
     split : HoldoutSplit or None
         The rows that are held out.
-    process_group : ProcessGroup or None, default=None
-        The processes that train together; None is this one alone.
 
     Returns
     -------
@@ -55,7 +50,7 @@ def describe_dataset(
     labels = sorted(counts, key=lambda label: (isinstance(label, str), label))
     return {
         "estimator": estimator,
-        "views": [_describe_view(view, dataset, process_group) for view in dataset.opened],
+        "views": [_describe_view(view, dataset) for view in dataset.opened],
         "linked_rows": len(dataset.ids),
         "linked_in_all_views": int(dataset.is_complete.sum()),
         "links": [[*pair, n] for pair, n in dataset.links.items()],
@@ -68,9 +63,7 @@ def describe_dataset(
     }
 
 
-def _describe_view(
-    view: OpenView, dataset: TableDataset, process_group: ProcessGroup | None
-) -> dict[str, Any]:
+def _describe_view(view: OpenView, dataset: TableDataset) -> dict[str, Any]:
     columns = dataset.preprocessing.views[view.name]
     used = [column.name for column in columns.columns or ()]
     names = [] if view.table is None else view.table.names
@@ -86,7 +79,7 @@ def _describe_view(
         "formats": dataset.formats.get(view.name, {}),
         "left_out": [name for name in names if name not in used],
         "counts": None if view.X is None else name_counts(view, view.X),
-        "missing": count_missing(dataset.rows[view.name], columns, process_group),
+        "missing": count_missing(dataset.rows[view.name], columns),
         "unaligned_rows": 0 if unaligned is None else int(unaligned.shape[0]),
         "unaligned_rows_with_label": sum(label is not None for label in target),
     }
@@ -198,10 +191,10 @@ def _flag(name: str) -> str:
     return f"--impute {shlex.quote(f'{name}=median')}"
 
 
-def count_missing(
-    X: Any, columns: ViewColumns, process_group: ProcessGroup | None = None
-) -> dict[str, int]:
+def count_missing(X: Any, columns: ViewColumns) -> dict[str, int]:
     """Count the missing cells of every column, in rows that are not missing as a whole.
+
+    Several processes count together, each in its own rows.
 
     Parameters
     ----------
@@ -209,25 +202,18 @@ def count_missing(
         Rows of a view.
     columns : ViewColumns
         Its columns.
-    process_group : ProcessGroup or None, default=None
-        The processes that count together, each in its own rows; None is this one alone.
 
     Returns
     -------
     dict of str to int
         Columns with missing cells.
     """
-    process_group, counts = (
-        process_group or ProcessGroup(),
-        np.zeros(X.shape[1], dtype=np.int64),
-    )
-    own = shard_of_rank(
-        0 if sparse.issparse(X) else X.shape[0], process_group.rank, process_group.world_size
-    )
+    counts = np.zeros(X.shape[1], dtype=np.int64)
+    own = shard_of_rank(0 if sparse.issparse(X) else X.shape[0], rank(), world_size())
     for start in range(own.start, own.stop, _CHUNK):
         missing = np.isnan(X[start : min(start + _CHUNK, own.stop)])
         counts += missing[~missing.all(axis=1)].sum(axis=0)
-    counts = np.sum(process_group.all_gather_arrays(counts), axis=0)
+    counts = np.sum(all_gather_arrays(counts), axis=0)
     if not counts.any():  # as of a view that is reduced already
         return {}
     return {name: int(n) for name, n in zip(columns.source_names, counts, strict=True) if n > 0}

@@ -120,21 +120,20 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
 
         start = time.perf_counter()
         given = self._parameters()
-        process_group = pick_processes(given)
         path = given["checkpoint"]
         with (
             existing_threads(),
-            process_group.report_errors(),
+            pick_processes(given),
             explained_loss(path),
-            lock_output(path, process_group),
+            lock_output(path),
         ):
-            checkpoint, parameters = begin_fit(given, resume=resume, process_group=process_group)
+            checkpoint, parameters = begin_fit(given, resume=resume)
             if checkpoint is not None:
                 start -= checkpoint.seconds
             inputs = self._inputs(**arguments, parameters=parameters)
-            check_same_inputs(inputs, checkpoint, process_group)
+            check_same_inputs(inputs, checkpoint)
             with explained_overflow(checkpoint):
-                (fit,) = fit_views([inputs], checkpoint=checkpoint, process_group=process_group)
+                (fit,) = fit_views([inputs], checkpoint=checkpoint)
             self._set_fitted(fit, start)
 
     def _check_fit(self, *, resume: bool = False, **arguments: Any) -> None:
@@ -144,12 +143,11 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
             from hotview.estimators.fit import EnsembleFit
 
         given = self._parameters()
-        process_group = pick_processes(given)
-        with existing_threads(), process_group.report_errors():
-            checkpoint, parameters = begin_fit(given, resume=resume, process_group=process_group)
+        with existing_threads(), pick_processes(given):
+            checkpoint, parameters = begin_fit(given, resume=resume)
             inputs = self._inputs(**arguments, parameters=parameters)
-            check_same_inputs(inputs, checkpoint, process_group)
-            EnsembleFit(inputs, process_group).scan(load=False)
+            check_same_inputs(inputs, checkpoint)
+            EnsembleFit(inputs).scan(load=False)
 
     def _parameters(self) -> dict[str, Any]:
         """The validated parameters."""

@@ -13,13 +13,21 @@ import numpy as np
 
 from hotview._files import check_output_path, output_lock
 from hotview._messages import ParameterError
+from hotview._processes import (
+    ProcessLostError,
+    all_gather_arrays,
+    device_of_rank,
+    is_distributed,
+    on_rank_zero,
+    rank,
+    world_size,
+)
 from hotview._types import Array
 from hotview._validation import ViewTable
 from hotview.estimators.inputs import FitInputs
 from hotview.estimators.parameters import encoders_of, pick_device
 from hotview.estimators.randomness import entropy_of
 from hotview.training.checkpoint import Checkpoint, read_checkpoint
-from hotview.training.process_group import ProcessGroup, ProcessLostError
 from hotview.training.table_scan import chunks
 
 __all__ = [
@@ -40,7 +48,7 @@ _N_COMPARED = 64  # rows of every table that are compared between processes
 
 
 def begin_fit(
-    parameters: Mapping[str, Any], *, resume: bool, process_group: ProcessGroup
+    parameters: Mapping[str, Any], *, resume: bool
 ) -> tuple[Checkpoint | None, dict[str, Any]]:
     """Open the checkpoint of a fit, and make the parameters equal in all its processes.
 
@@ -50,8 +58,6 @@ def begin_fit(
         The estimator's parameters.
     resume : bool
         Whether to resume.
-    process_group : ProcessGroup
-        The processes.
 
     Returns
     -------
@@ -62,20 +68,21 @@ def begin_fit(
         The same, with a seed where processes or a checkpoint need it, and the process's own device.
     """
     checkpoint: Checkpoint | None = None
+    shares_seed = is_distributed()
 
     def open_and_seed() -> int | None:
         nonlocal checkpoint
         checkpoint = _open_checkpoint(parameters, resume=resume)
         if checkpoint is not None:
             return checkpoint.seed
-        return _draw_seed(parameters["random_state"]) if process_group.is_distributed else None
+        return _draw_seed(parameters["random_state"]) if shares_seed else None
 
-    if not process_group.is_rank_zero:
+    if rank() > 0:
         entropy_of(parameters["random_state"])  # so that a generator advances in all of them
-    seed = process_group.on_rank_zero(open_and_seed)
+    seed = on_rank_zero(open_and_seed)
     changes: dict[str, Any] = {} if seed is None else {"random_state": seed}
-    if process_group.device is not None:
-        changes["device"] = process_group.device
+    if (device := device_of_rank()) is not None:
+        changes["device"] = device
     return checkpoint, {**parameters, **changes}
 
 
@@ -85,12 +92,12 @@ def _draw_seed(random_state: Any) -> int:
 
 
 @contextmanager
-def lock_output(path: str | Path | None, process_group: ProcessGroup) -> Iterator[None]:
+def lock_output(path: str | Path | None) -> Iterator[None]:
     """Reserve an output file on rank 0; all ranks raise an error if another fit has reserved it."""
     with ExitStack() as stack:
         if path is not None:
             lock = output_lock(Path(path))
-            process_group.on_rank_zero(lambda: stack.enter_context(lock))
+            on_rank_zero(lambda: stack.enter_context(lock))
         yield
 
 
@@ -149,9 +156,7 @@ def _open_checkpoint(parameters: Mapping[str, Any], *, resume: bool) -> Checkpoi
     return found if seed is None else replace(found, seed=seed)
 
 
-def check_same_inputs(
-    inputs: FitInputs, checkpoint: Checkpoint | None, process_group: ProcessGroup
-) -> None:
+def check_same_inputs(inputs: FitInputs, checkpoint: Checkpoint | None) -> None:
     """Raise an error if the inputs differ from those of the checkpoint or of other processes.
 
     With those of a checkpoint all values of all tables and all labels are compared; of the user's
@@ -163,12 +168,10 @@ def check_same_inputs(
         The inputs of the fit.
     checkpoint : Checkpoint or None
         From `begin_fit`.
-    process_group : ProcessGroup
-        The processes.
     """
-    if process_group.world_size > 1:
-        check_same_everywhere(inputs, process_group)
-    process_group.on_rank_zero(lambda: _check_same_fit(checkpoint, inputs))
+    if world_size() > 1:
+        check_same_everywhere(inputs)
+    on_rank_zero(lambda: _check_same_fit(checkpoint, inputs))
 
 
 def _check_same_fit(checkpoint: Checkpoint | None, inputs: FitInputs) -> None:
@@ -250,7 +253,7 @@ def _hash(array: Array) -> str:
     return f"{len(array)} {array.dtype.str}, {digest.hexdigest()}"
 
 
-def check_same_everywhere(inputs: FitInputs, process_group: ProcessGroup) -> None:
+def check_same_everywhere(inputs: FitInputs) -> None:
     """Raise an error if tables, labels or parameters differ from those of the first process.
 
     Of every table some rows are compared, if that is cheap: data drawn without a seed differ in
@@ -260,17 +263,13 @@ def check_same_everywhere(inputs: FitInputs, process_group: ProcessGroup) -> Non
     ----------
     inputs : FitInputs
         The inputs of this process.
-    process_group : ProcessGroup
-        The processes.
     """
     own = _describe(inputs, _FIRST, _describe_sample)
-    first = process_group.on_rank_zero(lambda: own)
+    first = on_rank_zero(lambda: own)
     differ = [name for name in {**first, **own} if first.get(name) != own.get(name)]
     # All processes raise, also those with the same inputs, which would wait for the others.
     text = np.frombuffer(("; ".join(differ) + ".").encode(), dtype=np.uint8).copy()
-    others = [
-        received.tobytes().decode()[:-1] for received in process_group.all_gather_arrays(text)
-    ]
+    others = [received.tobytes().decode()[:-1] for received in all_gather_arrays(text)]
     problems = [f"rank {r} has other {names}" for r, names in enumerate(others) if names]
     if problems:
         raise ValueError(

@@ -17,6 +17,7 @@ from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
 from hotview._messages import ParameterError
+from hotview._processes import is_distributed, rank
 from hotview._types import Array, IntArray
 from hotview.estimators.calibration import (
     MIN_ROWS,
@@ -69,10 +70,9 @@ from hotview.training.checkpoint import Checkpoint
 from hotview.training.ddp import DDPTrainer
 from hotview.training.loop import Schedule, train
 from hotview.training.pca import principal_components
-from hotview.training.process_group import ProcessGroup, catch_interrupt
 from hotview.training.progress import wants_progress
 from hotview.training.rows import ViewRows
-from hotview.training.threads import suited_threads
+from hotview.training.threads import catch_interrupt, suited_threads
 from hotview.training.trainer import SingleTrainer, Trainer
 from hotview.training.view_plan import ViewPlan, solve_mean_plan
 
@@ -88,8 +88,6 @@ class EnsembleFit:
     ----------
     inputs : FitInputs
         The validated inputs.
-    process_group : ProcessGroup or None, default=None
-        The processes that fit together; None is this one alone.
 
     Attributes
     ----------
@@ -128,13 +126,13 @@ class EnsembleFit:
     set_scores: ScoresByViews | None = None
     disagreement: ScoresByViews | None = None
 
-    def __init__(self, inputs: FitInputs, process_group: ProcessGroup | None = None) -> None:
-        self.inputs, self.process_group = inputs, process_group or ProcessGroup()
+    def __init__(self, inputs: FitInputs) -> None:
+        self.inputs = inputs
         self.members = [MemberFit(inputs, r) for r in range(len(inputs.random_states))]
         self.trained: list[Trained] = []
         self.left_out: list[LeftOut] = []
         self.scores: dict[str, dict[str, Any]] = {}
-        self.warnings = FitWarnings(shown=self.process_group.is_rank_zero)
+        self.warnings = FitWarnings(shown=rank() == 0)
 
     def scan(self, *, load: bool = True) -> tuple[SharedInputs, ViewLabels]:
         """Read the tables, raise an error for what cannot be trained on, and warn of the rest.
@@ -158,10 +156,9 @@ class EnsembleFit:
             preprocessing=preprocessing_of(parameters, first.encoders, first.names),
             impute=impute_of(parameters["impute"], first.names),
             device=first.device,
-            process_group=self.process_group,
             load=load,
         )
-        if self.process_group.is_rank_zero and wants_progress(parameters["verbose"]):
+        if wants_progress(parameters["verbose"]):
             for name, scan in scanned.scans.items():
                 if scan.scaler.kind != "standardize" or scan.scaler.components is not None:
                     print(f"{name}: {scan.scaler.description}", file=sys.stderr)
@@ -376,7 +373,6 @@ def fit_views(
     view_tests: bool = True,
     training: AbstractContextManager[None] | None = None,
     checkpoint: Checkpoint | None = None,
-    process_group: ProcessGroup | None = None,
 ) -> list[EnsembleFit]:
     """Fit estimators to validated inputs.
 
@@ -390,16 +386,13 @@ def fit_views(
         Entered while networks are trained.
     checkpoint : Checkpoint or None, default=None
         Where to resume from, and what to write while networks are trained.
-    process_group : ProcessGroup or None, default=None
-        The processes that fit together; None is this one alone.
 
     Returns
     -------
     list of EnsembleFit
         The finished fit of every estimator, with networks in evaluation mode.
     """
-    process_group = process_group or ProcessGroup()
-    ensembles = [EnsembleFit(each, process_group) for each in inputs]
+    ensembles = [EnsembleFit(each) for each in inputs]
     first = ensembles[0].members[0]
     is_global = any(ensemble.members[0].uses_global_generators for ensemble in ensembles)
     # Inside, scikit-learn returns arrays, whatever output the user has configured.
@@ -412,7 +405,7 @@ def fit_views(
         for ensemble in ensembles:
             ensemble.prepare()
         members = [member for ensemble in ensembles for member in ensemble.members]
-        _train(members, training or nullcontext(), checkpoint, process_group)
+        _train(members, training or nullcontext(), checkpoint)
         for ensemble in ensembles:
             ensemble.finish(view_tests=view_tests)
     return ensembles
@@ -422,18 +415,16 @@ def _train(
     members: Sequence[MemberFit],
     training: AbstractContextManager[None],
     checkpoint: Checkpoint | None,
-    process_group: ProcessGroup,
 ) -> None:
     """Train all networks, those of one shape and with equal parameters together."""
     groups: dict[Hashable, list[MemberFit]] = {}
     for i, member in enumerate(members):
         # Distributed over processes, networks are trained one after the other.
-        key = i if process_group.is_distributed else (member.group, member.training.shape)
+        key = i if is_distributed() else (member.group, member.training.shape)
         groups.setdefault(key, []).append(member)
-    verbose = process_group.is_rank_zero
-    schedules = [group[0].schedule(verbose=verbose) for group in groups.values()]
+    schedules = [group[0].schedule() for group in groups.values()]
     trainers = [
-        make_trainer(group, schedule, process_group)
+        make_trainer(group, schedule)
         for group, schedule in zip(groups.values(), schedules, strict=True)
     ]
     with training:
@@ -443,17 +434,15 @@ def _train(
                 # An interrupt ends all trainings; a resumed fit continues as if there were none.
                 schedule, saved = replace(schedule, max_epochs=1), None
             with suited_threads(trainer.network, sampler.batch_size, sampler.data.views[0].device):
-                train(trainer, schedule, saved, i, process_group)
+                train(trainer, schedule, saved, i)
 
 
-def make_trainer(
-    members: Sequence[MemberFit], schedule: Schedule, process_group: ProcessGroup
-) -> Trainer:
+def make_trainer(members: Sequence[MemberFit], schedule: Schedule) -> Trainer:
     """The trainer of networks that are trained together, by their device and processes."""
     first, trainings = members[0], [member.training for member in members]
     options = (first.parameters["learning_rate"], first.parameters["precision"])
-    if process_group.is_distributed:
-        return DDPTrainer(trainings[0], *options, process_group)
+    if is_distributed():
+        return DDPTrainer(trainings[0], *options)
     on_gpu = first.device.type == "cuda"
     if len(trainings) == 1 and (first.has_own_modules or not on_gpu):
         return SingleTrainer(trainings[0], *options)

@@ -34,7 +34,6 @@ from hotview.semisupervised.graph import (
 from hotview.semisupervised.link_targets import make_link_targets
 from hotview.training.batches import TrainingRows
 from hotview.training.pca import principal_components
-from hotview.training.process_group import ProcessGroup
 from hotview.training.rows import ViewRows
 from hotview.training.table_scan import TableScan, check_finite, n_present, scan_tables
 
@@ -289,7 +288,6 @@ def scan_views(
     preprocessing: Mapping[str, str],
     impute: Mapping[str, str | None],
     device: torch.device,
-    process_group: ProcessGroup | None = None,
     load: bool = True,
 ) -> SharedInputs:
     """Read the rows of every view once, reduce wide ones, and number those that are present.
@@ -297,13 +295,12 @@ def scan_views(
     Without `load`, no row is standardized before it is taken.
     """
     scans, views = {}, []
-    options: dict[str, Any] = {"device": device, "process_group": process_group}
     for name, parts in tables.by_view.items():
         scan = scan_tables(
-            name, parts, preprocessing=preprocessing[name], impute=impute[name], **options
+            name, parts, preprocessing=preprocessing[name], impute=impute[name], device=device
         )
         place = (scan.scaler, device, scan.present)
-        own = ViewRows(parts, *place, often=load, once=not load, process_group=process_group)
+        own = ViewRows(parts, *place, often=load, once=not load)
         views.append(own)
         scans[name] = scan
     return SharedInputs(tables, scans, views)

@@ -43,9 +43,9 @@ from hotview.semisupervised.super_learner import ScoresOutOfFold, ScoresWithout
 from hotview.similarity import CommonSpace, measure_common_space
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.loop import Schedule
-from hotview.training.process_group import catch_interrupt
 from hotview.training.progress import wants_progress
 from hotview.training.rows import ViewRows, embed_rows
+from hotview.training.threads import catch_interrupt
 from hotview.training.trainer import Training
 from hotview.training.view_plan import ViewPlan, draw_null, plan_views
 
@@ -175,7 +175,7 @@ class MemberFit:
         is_exact = math.isinf(self.parameters["coupling"].orthogonality_weight)
         return tuple(self.names), is_exact, tuple(shared.items())
 
-    def schedule(self, *, verbose: bool = True) -> Schedule:
+    def schedule(self) -> Schedule:
         """Length of the training, and what is called after every epoch.
 
         Without `max_epochs`, there are at least 10 epochs, and enough for 80 steps; in long
@@ -192,7 +192,7 @@ class MemberFit:
             p.get("patience"),
             tuple(p["callbacks"] or ()),
             self.names,
-            verbose and wants_progress(p["verbose"]),
+            wants_progress(p["verbose"]),
             None if p["checkpoint"] is None else p["checkpoint_every"],
         )
 

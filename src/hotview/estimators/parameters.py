@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral
@@ -15,6 +16,7 @@ from sklearn.base import clone
 from torch import nn
 
 from hotview._messages import ParameterError
+from hotview._processes import use_processes
 from hotview._validation import (
     Check,
     check_choice,
@@ -30,7 +32,6 @@ from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.specifications import CouplingSpec, RegularizerSpec, as_regularizer
 from hotview.training.imputation import IMPUTATIONS
 from hotview.training.precision import PRECISIONS
-from hotview.training.process_group import ProcessGroup
 
 if TYPE_CHECKING:
     from hotview.training.loop import Epoch
@@ -196,10 +197,10 @@ def pick_device(device: Any) -> torch.device:
     return picked
 
 
-def pick_processes(parameters: Mapping[str, Any]) -> ProcessGroup:
-    """Return the processes to train in: this one, or those that `devices` starts."""
+def pick_processes(parameters: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """Return a context in which this process fits alone, or all that `devices` starts."""
     if parameters.get("devices") is None:
-        return ProcessGroup()
+        return use_processes()
     device = pick_device(parameters["device"])
     if ":" in str(device):
         raise ValueError(
@@ -207,9 +208,7 @@ def pick_processes(parameters: Mapping[str, Any]) -> ProcessGroup:
             f"{parameters['devices']!r} gives every process a device of its own, but it is "
             f"{parameters['device']!r}."
         )
-    from hotview.training.distributed import launch_processes  # needs an optional dependency
-
-    return launch_processes(device, parameters["devices"])
+    return use_processes(device, parameters["devices"])
 
 
 def hidden_of(hidden: Any, names: Sequence[str]) -> list[tuple[int, ...]]:

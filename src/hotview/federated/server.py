@@ -25,8 +25,8 @@ from hotview.federated.server_state import (
     write_server_state,
 )
 from hotview.federated.settings import Settings
-from hotview.training.process_group import catch_interrupt
 from hotview.training.progress import ProgressBar
+from hotview.training.threads import catch_interrupt
 
 __all__ = ["Server", "start_session"]
 

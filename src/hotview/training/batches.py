@@ -12,8 +12,7 @@ from torch import Tensor
 
 from hotview._types import Array, IntArray
 from hotview.losses.objective import Batch
-from hotview.training.process_group import RowShard
-from hotview.training.rows import ViewRows
+from hotview.training.rows import RowShard, ViewRows
 
 __all__ = ["BatchIndices", "Sampler", "ShuffledIndices", "TrainingRows", "window_size"]
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hotview._archive import FileFormat, read_archive, write_archive
 from hotview._codec import decode, encode, require, shorten
-from hotview.training.process_group import ProcessGroup
+from hotview._processes import broadcast, on_rank_zero
 from hotview.training.trainer import Trainer
 from hotview.training.trainer_state import TrainerState
 
@@ -133,18 +133,14 @@ def read_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(path, seed, fingerprint, trainers, seconds, is_written=True)
 
 
-def broadcast_state(trainer: Trainer, process_group: ProcessGroup) -> None:
+def broadcast_state(trainer: Trainer) -> None:
     """Set the trainers of all ranks to the state of rank 0.
 
     Parameters
     ----------
     trainer : Trainer
         This rank's trainer.
-    process_group : ProcessGroup
-        The processes.
     """
     tensors: dict[str, Tensor] = {}
-    facts = process_group.on_rank_zero(
-        lambda: encode(TrainerState, TrainerState.of(trainer), tensors)
-    )
-    decode(TrainerState, facts, process_group.broadcast(tensors)).load_into(trainer)
+    facts = on_rank_zero(lambda: encode(TrainerState, TrainerState.of(trainer), tensors))
+    decode(TrainerState, facts, broadcast(tensors)).load_into(trainer)

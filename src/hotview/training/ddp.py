@@ -23,11 +23,12 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from hotview._processes import all_gather, all_reduce_mean, device_of_rank, rank, world_size
 from hotview.losses.coupling import Terms
 from hotview.losses.objective import VIEW_REGULARIZERS, Batch, Evaluation
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.batches import span
-from hotview.training.process_group import ProcessGroup, RowsByRank, RowShard
+from hotview.training.rows import RowsByRank, RowShard
 from hotview.training.trainer import SingleTrainer, Training, train_step
 
 __all__ = ["DDPTrainer"]
@@ -44,27 +45,16 @@ class DDPTrainer(SingleTrainer):
         Learning rate of Adam.
     precision : str
         Precision of encoders and decoders, as in `in_precision`.
-    process_group : ProcessGroup
-        The processes.
     """
 
-    def __init__(
-        self,
-        training: Training,
-        learning_rate: float,
-        precision: str,
-        process_group: ProcessGroup,
-    ) -> None:
+    def __init__(self, training: Training, learning_rate: float, precision: str) -> None:
         check_no_batch_norm(training.network)
         super().__init__(training, learning_rate, precision)
-        self.process_group = process_group
         starts = [view.starts for view in training.sampler.data.views]
-        self.shard = RowShard.of(starts, process_group.rank, process_group.world_size)
+        self.shard = RowShard.of(starts, rank(), world_size())
         training.sampler.shard = self.shard
         decodes = self.objective.regularizer is VIEW_REGULARIZERS["autoencoder"]
-        self._gathering_network = _GatheringNetwork(
-            self.rounded_network, process_group, decodes=decodes
-        )
+        self._gathering_network = _GatheringNetwork(self.rounded_network, decodes=decodes)
         self._objective = copy.copy(self.objective)  # with the same coupling and weights
         if decodes:
             self._objective.regularizer = _gathered_reconstruction_error
@@ -91,21 +81,21 @@ class DDPTrainer(SingleTrainer):
 
     def _all_reduce(self, parameters: list[Tensor]) -> None:
         """Average all gradients, and agree on interrupts, in one message."""
-        interrupt = self.process_group.interrupt
-        received = interrupt is not None and interrupt.received
-        like = parameters[0] if parameters else torch.zeros((), device=self.process_group.device)
+        like = parameters[0] if parameters else torch.zeros((), device=device_of_rank())
         has_gradient = [p.grad is not None for p in parameters]
-        flags = torch.tensor([*has_gradient, received], dtype=like.dtype, device=like.device)
+        flags = torch.tensor(
+            [*has_gradient, self.interrupt.received], dtype=like.dtype, device=like.device
+        )
         gradients = [
             (torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in parameters
         ]
-        mean = self.process_group.all_reduce_mean(torch.cat([flags, *gradients]))
+        mean = all_reduce_mean(torch.cat([flags, *gradients]))
         flags, *means = torch.split(mean, [len(flags), *(p.numel() for p in parameters)])
         *any_gradient, any_interrupt = flags.tolist()
         for p, gradient, is_set in zip(parameters, means, any_gradient, strict=True):
             p.grad = gradient.view_as(p) if is_set > 0 else None
-        if interrupt is not None and any_interrupt > 0:
-            interrupt.requested = True
+        if any_interrupt > 0:
+            self.interrupt.requested = True
 
 
 class _GatheringNetwork(MultiViewNetwork):
@@ -115,9 +105,7 @@ class _GatheringNetwork(MultiViewNetwork):
     batch: Batch
     rows_by_rank: list[RowsByRank]
 
-    def __init__(
-        self, network: MultiViewNetwork, process_group: ProcessGroup, *, decodes: bool
-    ) -> None:
+    def __init__(self, network: MultiViewNetwork, *, decodes: bool) -> None:
         super().__init__(
             list(network.encoders),
             list(network.maps),
@@ -126,16 +114,13 @@ class _GatheringNetwork(MultiViewNetwork):
             list(network.view_heads),
         )
         self._network = [network]  # in a list, so that its parameters are not registered twice
-        self._process_group, self._decodes = process_group, decodes
-        self.error = torch.zeros(())
+        self._decodes, self.error = decodes, torch.zeros(())
 
     def encode(self, Xs: Sequence[Tensor]) -> list[Tensor]:
         """Return the features F_s of all rows of every view, including those of other ranks."""
         own = self._encode_own(Xs)
         error = [self._own_error(Xs, own).view(1, 1)] if self._decodes else []
-        gathered = _Gather.apply(  # type: ignore[no-untyped-call]
-            self._process_group, self.rows_by_rank, *own, *error
-        )
+        gathered = _Gather.apply(self.rows_by_rank, *own, *error)  # type: ignore[no-untyped-call]
         if self._decodes:
             self.error = gathered[-1].sum()
         return list(gathered[: len(own)])
@@ -159,7 +144,7 @@ class _GatheringNetwork(MultiViewNetwork):
         coupled = []
         for s, by_rank in enumerate(self.rows_by_rank):
             rows = span(self.batch.sizes, "rows", s)
-            positions = by_rank.positions[self._process_group.rank]
+            positions = by_rank.positions[rank()]
             first, last = positions.searchsorted([rows.start, rows.stop])
             coupled.append(slice(int(first), int(last)))
         decoded = self._network[0].reconstruct([F[w] for F, w in zip(Fs, coupled, strict=True)])
@@ -185,20 +170,18 @@ class _Gather(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, process_group: ProcessGroup, rows_by_rank: Sequence[RowsByRank], *parts: Tensor
-    ) -> tuple[Tensor, ...]:
-        ctx.process_group, ctx.rows_by_rank = process_group, rows_by_rank
+    def forward(ctx: Any, rows_by_rank: Sequence[RowsByRank], *parts: Tensor) -> tuple[Tensor, ...]:
+        ctx.rows_by_rank, ctx.rank, ctx.world_size = rows_by_rank, rank(), world_size()
         ctx.set_materialize_grads(False)
         widths = [part.shape[1] for part in parts]
         counts = [[len(positions) for positions in rows.positions] for rows in rows_by_rank]
-        counts += [[1] * process_group.world_size] * (len(parts) - len(rows_by_rank))
+        counts += [[1] * ctx.world_size] * (len(parts) - len(rows_by_rank))
         lengths = [
             [n * width for n, width in zip(of_rank, widths, strict=True)]
             for of_rank in zip(*counts, strict=True)
         ]
         flat = torch.cat([part.reshape(-1) for part in parts])
-        received = process_group.all_gather(flat, [sum(of_rank) for of_rank in lengths])
+        received = all_gather(flat, [sum(of_rank) for of_rank in lengths])
         pieces = [torch.split(x, of_rank) for x, of_rank in zip(received, lengths, strict=True)]
         gathered = [
             torch.cat([x.view(-1, width) for x in of_part])
@@ -213,14 +196,13 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        rank, world_size = ctx.process_group.rank, ctx.process_group.world_size
-        own = [torch.from_numpy(rows.positions[rank]) for rows in ctx.rows_by_rank]
-        own += [torch.tensor([rank])] * (len(gradients) - len(own))
+        own = [torch.from_numpy(rows.positions[ctx.rank]) for rows in ctx.rows_by_rank]
+        own += [torch.tensor([ctx.rank])] * (len(gradients) - len(own))
         parts = [
-            None if G is None else world_size * G[rows.to(G.device)]
+            None if G is None else ctx.world_size * G[rows.to(G.device)]
             for G, rows in zip(gradients, own, strict=True)
         ]
-        return None, None, *parts
+        return None, *parts
 
 
 def check_no_batch_norm(network: nn.Module) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,12 +11,13 @@ from typing import Any
 
 import torch
 
+from hotview._processes import broadcast, is_distributed, on_rank_zero
 from hotview.losses.objective import Evaluation
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.checkpoint import Checkpoint, broadcast_state
 from hotview.training.pca import effective_ranks
-from hotview.training.process_group import ProcessGroup
 from hotview.training.progress import ProgressBar
+from hotview.training.threads import catch_interrupt
 from hotview.training.trainer import RunningMeans, Trainer, Training
 
 __all__ = ["Epoch", "Schedule", "train"]
@@ -98,9 +100,10 @@ def train(
     schedule: Schedule,
     checkpoint: Checkpoint | None = None,
     index: int = 0,
-    process_group: ProcessGroup | None = None,
 ) -> list[Training]:
     """Train until the epochs are over, callbacks or patience end it, or Ctrl-C is pressed.
+
+    Several processes take every step together; rank 0 saves, scores and calls callbacks.
 
     Parameters
     ----------
@@ -112,27 +115,25 @@ def train(
         Checkpoint to resume from and to save to; None writes none.
     index : int, default=0
         Position of the trainer in the checkpoint.
-    process_group : ProcessGroup or None, default=None
-        The processes that take every step together, of which rank 0 saves, scores and calls
-        callbacks; None is this one alone.
 
     Returns
     -------
     list of Training
         The trainer's, with what was recorded and their networks in evaluation mode.
     """
-    process_group = process_group or ProcessGroup()
     n_steps = schedule.steps_per_epoch or trainer.trainings[0].sampler.n_steps
 
     def restore() -> None:
         if checkpoint is not None:
             checkpoint.restore(trainer, index, schedule.max_epochs)
 
-    process_group.on_rank_zero(restore)
-    if process_group.is_distributed:
-        broadcast_state(trainer, process_group)
+    on_rank_zero(restore)
+    signals = [signal.SIGINT]
+    if is_distributed():
+        broadcast_state(trainer)
+        signals.append(signal.SIGTERM)  # by which torchrun passes Ctrl-C on
     with (
-        process_group.catch_interrupt() as interrupt,
+        catch_interrupt(*signals, agreed=is_distributed()) as trainer.interrupt,
         ProgressBar(schedule.max_epochs * n_steps, shown=schedule.verbose) as bar,
     ):
         bar.step(trainer.epoch * n_steps)
@@ -145,24 +146,24 @@ def train(
                     evaluation = trainer.step()
                     means.add(evaluation)
                     bar.step()
-                    if interrupt.requested:
+                    if trainer.interrupt.requested:
                         break
             if checkpoint is not None and means.n < n_steps:
                 checkpoint.write()  # the state before this epoch, which a resumed fit repeats
-            _end_epoch(trainer, schedule, process_group, evaluation, means, start)
+            _end_epoch(trainer, schedule, evaluation, means, start)
             terms = ["loss", *evaluation.terms.parts, "foscttm", "validation_score"]
             bar.epoch(trainer.trainings[0].rows[-1], terms)
             if checkpoint is not None and means.n == n_steps:
                 checkpoint.keep(trainer, index)
                 if schedule.checkpoint_every and trainer.epoch % schedule.checkpoint_every == 0:
                     checkpoint.write()
-            if interrupt.requested:
+            if trainer.interrupt.requested:
                 break
     if checkpoint is not None:
         checkpoint.write()
     trainer.write_back()
     for training in trainer.trainings:
-        training.interrupted = interrupt.requested
+        training.interrupted = trainer.interrupt.requested
         training.finish()
     return trainer.trainings
 
@@ -198,7 +199,6 @@ def _divergence(epoch: int, details: str) -> FloatingPointError:
 def _end_epoch(
     trainer: Trainer,
     schedule: Schedule,
-    process_group: ProcessGroup,
     evaluation: Evaluation,
     epoch_means: RunningMeans,
     start: float,
@@ -221,7 +221,7 @@ def _end_epoch(
         if not training.stopped:
             more = {name: values[i] for name, values in recorded.items()}
             row = {"epoch": trainer.epoch, **means[i], **more}
-            _record(training, row, seconds, schedule, process_group)
+            _record(training, row, seconds, schedule)
     if schedule.callbacks:
         trainer.take_over()
 
@@ -231,7 +231,6 @@ def _record(
     row: dict[str, float],
     seconds: float,
     schedule: Schedule,
-    process_group: ProcessGroup,
 ) -> None:
     """Validate the network, record the epoch, call the callbacks, and decide whether to stop."""
     if not abs(row["loss"]) < float("inf"):
@@ -250,7 +249,7 @@ def _record(
             callback(epoch)
         return bool(epoch.stop)
 
-    row = process_group.on_rank_zero(validate)
+    row = on_rank_zero(validate)
     if training.score is not None:
         training.n_worse += 1
         if row["validation_score"] > training.best_score:
@@ -258,9 +257,9 @@ def _record(
             if schedule.patience is not None:
                 training.keep_state()
     training.rows.append(row)
-    stops = bool(schedule.callbacks) and process_group.on_rank_zero(call_callbacks)
-    if schedule.callbacks and process_group.is_distributed:  # they may have changed the network
-        state = process_group.broadcast(training.network.state_dict())
+    stops = bool(schedule.callbacks) and on_rank_zero(call_callbacks)
+    if schedule.callbacks and is_distributed():  # they may have changed the network
+        state = broadcast(training.network.state_dict())
         training.network.load_state_dict(state)
     patience = schedule.patience
     training.stopped = stops or (patience is not None and training.n_worse >= patience)

@@ -17,6 +17,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from hotview._processes import rank
+
 __all__ = ["ProgressBar", "track", "wants_progress"]
 
 Item = TypeVar("Item")
@@ -26,7 +28,12 @@ _LINES = 10  # printed by a training where a bar cannot be drawn
 
 
 def wants_progress(verbose: bool | str) -> bool:
-    """Return whether to show progress; ``"auto"`` does in notebooks and at a prompt."""
+    """Return whether to show progress; ``"auto"`` does in notebooks and at a prompt.
+
+    Of several processes only the first shows any.
+    """
+    if rank() > 0:
+        return False
     if verbose != "auto":
         return bool(verbose)
     return hasattr(sys, "ps1") or "ipykernel" in sys.modules

@@ -3,24 +3,109 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from hotview._processes import all_gather, is_distributed, rank, shard_of_rank, world_size
 from hotview._types import IntArray
 from hotview._validation import ViewTable
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.column_scaler import ColumnScaler
-from hotview.training.process_group import ProcessGroup, RowsByRank, RowShard
 from hotview.training.table_scan import n_present
 
-__all__ = ["ViewRows", "embed_rows"]
+__all__ = ["RowShard", "RowsByRank", "ViewRows", "embed_rows"]
 
 _CHUNK = 4096  # rows standardized together
 _MEMORY_FRACTION = 0.25  # of an accelerator's free memory that one view may take
 _SMALL = 2**26  # bytes of a view that is standardized only once, on the CPU
 _REDUCED = 2**30  # the same of a view that is reduced
+
+
+@dataclass(frozen=True)
+class RowShard:
+    """The rows of all views that one rank reads.
+
+    Every table is divided by itself. If the whole view were, the rank with its first rows would
+    have all linked rows, and with them all labels.
+
+    Parameters
+    ----------
+    rank : int
+        Rank of the process.
+    world_size : int
+        Number of processes.
+    edges : list of ndarray of int64
+        Where in the rows of every view the part of each rank begins, table by table, and the end.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.training.rows import RowShard
+    >>> shard = RowShard.of([np.array([0, 4, 10])], rank=1, world_size=2)  # tables of 4 and 6 rows
+    >>> shard.owners(0, np.arange(10))
+    array([0, 0, 1, 1, 0, 0, 0, 1, 1, 1])
+    """
+
+    rank: int
+    world_size: int
+    edges: list[IntArray]
+
+    @classmethod
+    def of(cls, starts: Sequence[IntArray], rank: int, world_size: int) -> RowShard:
+        """Divide views, given where their tables begin and end."""
+        edges, ranks = [], range(world_size)
+        for view in starts:
+            tables = zip(view[:-1].tolist(), np.diff(view).tolist(), strict=True)
+            inner = [t + shard_of_rank(n, r, world_size).start for t, n in tables for r in ranks]
+            edges.append(np.array([*inner, view[-1]], dtype=np.int64))
+        return cls(rank, world_size, edges)
+
+    def owners(self, s: int, rows: IntArray) -> IntArray:
+        """Return the rank that reads each of some rows of view s."""
+        parts: IntArray = np.searchsorted(self.edges[s], rows, side="right") - 1
+        owners: IntArray = parts % self.world_size
+        return owners
+
+    def select(self, s: int, rows: IntArray) -> IntArray:
+        """Return those of some rows of view s that this rank reads, in their order."""
+        own: IntArray = rows[self.owners(s, rows) == self.rank]
+        return own
+
+
+@dataclass(frozen=True)
+class RowsByRank:
+    """The rows of one view in a batch, grouped by the rank that reads them.
+
+    Parameters
+    ----------
+    positions : list of ndarray of int64
+        Positions in the batch of the rows of every rank.
+    inverse : ndarray of int64
+        Position of each row of the batch in the concatenation of the rows of all ranks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.training.rows import RowsByRank
+    >>> rows = RowsByRank.of(np.array([1, 0, 1]), world_size=2)
+    >>> [positions.tolist() for positions in rows.positions], rows.inverse.tolist()
+    ([[1], [0, 2]], [1, 0, 2])
+    """
+
+    positions: list[IntArray]
+    inverse: IntArray
+
+    @classmethod
+    def of(cls, owners: IntArray, world_size: int) -> RowsByRank:
+        """Group the rows of a batch by their owners."""
+        order = np.argsort(owners, kind="stable")
+        counts = np.bincount(owners, minlength=world_size)
+        inverse = np.empty(len(owners), dtype=np.int64)
+        inverse[order] = np.arange(len(owners))
+        return cls(np.split(order, np.cumsum(counts)[:-1]), inverse)
 
 
 class ViewRows:
@@ -40,9 +125,6 @@ class ViewRows:
         Whether rows are loaded again and again, so that a small table is standardized only once.
     once : bool, default=False
         Whether every row is loaded only once, so that an accelerator does not hold all of them.
-    process_group : ProcessGroup or None, default=None
-        The processes that all have these rows and load the same samples of them; None is this one
-        alone.
     """
 
     def __init__(
@@ -54,10 +136,8 @@ class ViewRows:
         *,
         often: bool = False,
         once: bool = False,
-        process_group: ProcessGroup | None = None,
     ) -> None:
         self.tables, self.scaler, self.device = list(tables), scaler, device
-        self.process_group = process_group
         # Where no row is left out, row numbers are those of the table, and no list is needed.
         self.present = present or [None] * len(self.tables)
         self.starts = np.cumsum([0, *map(n_present, self.tables, self.present)])
@@ -93,16 +173,14 @@ class ViewRows:
         Where a single row is as expensive as its neighborhood, as in a parquet file, each rank
         loads the rows of its shard, and the ranks gather them.
         """
-        group = self.process_group
-        if self.ready is not None or group is None or not group.is_distributed:
+        is_lazy = any(table.is_lazy for table in self.tables)
+        if self.ready is not None or not is_lazy or not is_distributed():
             return self.take(rows)
-        if not any(table.is_lazy for table in self.tables):
-            return self.take(rows)
-        shard = RowShard.of([self.starts], group.rank, group.world_size)
-        by_rank = RowsByRank.of(shard.owners(0, rows), group.world_size)
-        own = self._gather(rows[by_rank.positions[group.rank]]).to(self.device)
+        shard = RowShard.of([self.starts], rank(), world_size())
+        by_rank = RowsByRank.of(shard.owners(0, rows), world_size())
+        own = self._gather(rows[by_rank.positions[rank()]]).to(self.device)
         sizes = [len(positions) * self.n_columns for positions in by_rank.positions]
-        gathered = torch.cat(group.all_gather(own.reshape(-1), sizes)).view(-1, self.n_columns)
+        gathered = torch.cat(all_gather(own.reshape(-1), sizes)).view(-1, self.n_columns)
         return gathered[torch.from_numpy(by_rank.inverse).to(self.device)]
 
     def part(self, start: int, stop: int) -> Tensor:

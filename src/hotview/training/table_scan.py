@@ -11,6 +11,7 @@ import torch
 from scipy import sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from hotview._processes import all_gather_arrays, is_distributed, rank, shard_of_rank, world_size
 from hotview._types import Array, IntArray
 from hotview._validation import ViewTable
 from hotview.training.column_scaler import (
@@ -29,7 +30,6 @@ from hotview.training.imputation import (
     is_in_memory,
     uses_median,
 )
-from hotview.training.process_group import ProcessGroup, shard_of_rank
 
 __all__ = ["TableScan", "check_finite", "chunks", "n_present", "scan_tables"]
 
@@ -75,9 +75,10 @@ def scan_tables(
     preprocessing: str,
     impute: str | None,
     device: torch.device | None = None,
-    process_group: ProcessGroup | None = None,
 ) -> TableScan:
     """Compute statistics and absent rows of a view, and validate that its values are finite.
+
+    Several processes scan together, each its own rows.
 
     Parameters
     ----------
@@ -92,30 +93,23 @@ def scan_tables(
         where these are in memory, else of up to 10,000 rows, evenly spaced.
     device : torch.device or None, default=None
         Where components are computed; None is the CPU.
-    process_group : ProcessGroup or None, default=None
-        The processes that scan together, each its own rows; None is this one alone.
 
     Returns
     -------
     TableScan
         Scaler, present rows and constant columns.
     """
-    group = process_group or ProcessGroup()
     is_wide = tables[0].n_columns > WIDE
     is_counts = preprocessing == "counts" or (
-        is_wide
-        and preprocessing == "auto"
-        and looks_like_counts(_sample(tables, group, limit=_N_LOOK))
+        is_wide and preprocessing == "auto" and looks_like_counts(_sample(tables, limit=_N_LOOK))
     )
     scanner = _Scanner(name, is_counts=is_counts)
-    shards = [shard_of_rank(table.n_rows, group.rank, group.world_size) for table in tables]
-    absent = [scanner.scan(table, rows) for table, rows in zip(tables, shards, strict=True)]
-    if group.is_distributed:
-        scanner.combine_ranks(group, tables[0].n_columns)
-        absent = [np.concatenate(group.all_gather_arrays(rows)) for rows in absent]
+    absent = [scanner.scan(table, _own_rows(table)) for table in tables]
+    if is_distributed():
+        scanner.combine_ranks(tables[0].n_columns)
+        absent = [np.concatenate(all_gather_arrays(rows)) for rows in absent]
     if scanner.counts[_NEGATIVE] > 0 and preprocessing == "auto":  # these are not counts after all
-        options: dict[str, Any] = {"impute": impute, "device": device}
-        return scan_tables(name, tables, preprocessing="pca", **options, process_group=group)
+        return scan_tables(name, tables, preprocessing="pca", impute=impute, device=device)
     present = [
         np.delete(np.arange(table.n_rows), rows) if len(rows) > 0 else None
         for table, rows in zip(tables, absent, strict=True)
@@ -130,12 +124,12 @@ def scan_tables(
     _check_moments(name, tables[0], scanner.moments, preprocessing != "none")
     sample: Any = np.empty((0, 0))
     if preprocessing == "auto" or (is_wide and preprocessing in _REDUCING):
-        sample = _sample(tables, group, present)
+        sample = _sample(tables, present)
     scaler = _make_scaler(scanner, sample, preprocessing)
     if impute is not None:
         fill = scanner.moments.mean
         if uses_median(impute):
-            medians = _find_medians(tables, group, present, is_counts=scanner.is_counts)
+            medians = _find_medians(tables, present, is_counts=scanner.is_counts)
             fill = np.where(np.isnan(medians), fill, medians)  # unknown in a sample of rows
         scaler = replace(scaler, fill=fill, impute=impute)
     if impute is not None and adds_indicators(impute):
@@ -143,7 +137,7 @@ def scan_tables(
     if is_wide and preprocessing in _REDUCING:
         scaler = fit_components(scaler, sample, device or torch.device("cpu"))
     if sample.shape[1] == 0:
-        sample = _sample(tables, group, present, _n_compared(tables[0].n_columns))
+        sample = _sample(tables, present, _n_compared(tables[0].n_columns))
     ranges = fit_ranges(sample, is_counts=scanner.is_counts)
     return TableScan(scaler, present, np.flatnonzero(scanner.moments.constant), ranges)
 
@@ -169,14 +163,13 @@ def _make_scaler(scanner: _Scanner, sample: Any, preprocessing: str) -> ColumnSc
 
 def _find_medians(
     tables: Sequence[ViewTable],
-    process_group: ProcessGroup,
     present: Sequence[IntArray | None],
     *,
     is_counts: bool,
 ) -> Array:
     """Medians of columns over all rows in memory, else over some; NaN where none is known."""
     if not all(map(is_in_memory, tables)):
-        tables, present = [ViewTable(_sample(tables, process_group, present))], [None]
+        tables, present = [ViewTable(_sample(tables, present))], [None]
     return column_medians(tables, present, is_counts=is_counts)
 
 
@@ -200,7 +193,6 @@ def _add_indicators(scaler: ColumnScaler, missing: Array) -> ColumnScaler:
 
 def _sample(
     tables: Sequence[ViewTable],
-    process_group: ProcessGroup,
     present: Sequence[IntArray | None] | None = None,
     limit: int = _N_SAMPLE,
 ) -> Any:
@@ -214,14 +206,18 @@ def _sample(
         n_chosen = min(n_rows, max(1, n * n_rows // total))
         chosen = np.linspace(0, n_rows - 1, n_chosen).astype(int)
         chosen = chosen if rows is None else rows[chosen]
-        if not (table.is_lazy and process_group.is_distributed):
+        if not (table.is_lazy and is_distributed()):
             parts.append(table.rows(chosen, dense=not is_sparse))
             continue
-        shard = shard_of_rank(table.n_rows, process_group.rank, process_group.world_size)
+        shard = _own_rows(table)
         own = table.rows(chosen[(chosen >= shard.start) & (chosen < shard.stop)])
-        gathered = process_group.all_gather_arrays(own.astype(np.float64).ravel())
+        gathered = all_gather_arrays(own.astype(np.float64).ravel())
         parts.append(np.concatenate(gathered).reshape(-1, table.n_columns))
     return sparse.csr_array(sparse.vstack(parts)) if is_sparse else np.concatenate(parts)
+
+
+def _own_rows(table: ViewTable) -> slice:
+    return shard_of_rank(table.n_rows, rank(), world_size())
 
 
 def n_present(table: ViewTable, rows: IntArray | None) -> int:
@@ -404,15 +400,15 @@ class _Scanner:
             self.first[what] = int(i) + start, int(j)
         self.counts[what] += n
 
-    def combine_ranks(self, process_group: ProcessGroup, n_columns: int) -> None:
+    def combine_ranks(self, n_columns: int) -> None:
         """Merge the moments and counts of all ranks."""
         own = (self.moments.n, self.moments.mean, self.moments.squares)
         flat = np.concatenate([np.broadcast_to(x, n_columns) for x in own])
         self.moments = _RunningMoments()
-        for moments in process_group.all_gather_arrays(flat.astype(np.float64)):
+        for moments in all_gather_arrays(flat.astype(np.float64)):
             self.moments.merge(*moments.reshape(3, n_columns))
         for what, n in self.counts.items():
-            counts = process_group.all_gather_arrays(np.array([n, *self.first.get(what, (0, 0))]))
+            counts = all_gather_arrays(np.array([n, *self.first.get(what, (0, 0))]))
             self.counts[what] = sum(int(count[0]) for count in counts)
             places = [(int(i), int(j)) for count, i, j in counts if count > 0]
             if places:

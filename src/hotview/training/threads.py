@@ -1,17 +1,28 @@
-"""Number of CPU threads of a training."""
+"""What a fit sets for its process: the number of CPU threads, and the handler of Ctrl-C."""
 
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
 
 import torch
 from threadpoolctl import threadpool_limits
 from torch import nn
 
-__all__ = ["existing_threads", "one_thread", "suited_threads", "threads_for_rows"]
+__all__ = [
+    "Interrupt",
+    "catch_interrupt",
+    "existing_threads",
+    "one_thread",
+    "suited_threads",
+    "threads_for_rows",
+]
 
 _process = os.getpid()
 
@@ -139,3 +150,67 @@ def existing_threads() -> Iterator[None]:
     """
     with nullcontext() if os.getpid() == _process else one_thread():
         yield
+
+
+@dataclass
+class Interrupt:
+    """Whether Ctrl-C was received, and whether the fit is to stop.
+
+    Parameters
+    ----------
+    received : bool, default=False
+        Whether this process has received the signal.
+    requested : bool, default=False
+        Whether to stop; several processes stop once all have agreed on it.
+    """
+
+    received: bool = False
+    requested: bool = False
+
+
+@contextmanager
+def catch_interrupt(*signals: signal.Signals, agreed: bool = False) -> Iterator[Interrupt]:
+    """Record the first Ctrl-C inside; the second one stops at once.
+
+    Outside the main thread, where Python delivers no signals, it does nothing.
+
+    Parameters
+    ----------
+    *signals : signal
+        Signals to handle; Ctrl-C alone by default.
+    agreed : bool, default=False
+        Whether a signal is only received, because processes have to agree on the request.
+
+    Yields
+    ------
+    Interrupt
+        What was received so far.
+
+    Examples
+    --------
+    >>> from hotview.training.threads import catch_interrupt
+    >>> with catch_interrupt() as interrupt:
+    ...     interrupt.requested
+    False
+    """
+    interrupt, before = Interrupt(), dict[signal.Signals, Any]()
+
+    def restore() -> None:
+        while before:
+            signal.signal(*before.popitem())
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        interrupt.received, interrupt.requested = True, not agreed
+        restore()
+
+    if threading.current_thread() is threading.main_thread():
+        for number in signals or (signal.SIGINT,):
+            handler = signal.getsignal(number)
+            # A program that ignores Ctrl-C, or handles it outside Python, keeps doing so.
+            if callable(handler) or (number != signal.SIGINT and handler == signal.SIG_DFL):
+                before[number] = handler
+                signal.signal(number, handle)
+    try:
+        yield interrupt
+    finally:
+        restore()

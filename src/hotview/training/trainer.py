@@ -16,6 +16,7 @@ from hotview.losses.objective import Batch, Evaluation, Objective
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.batches import Sampler
 from hotview.training.precision import in_precision
+from hotview.training.threads import Interrupt
 
 __all__ = [
     "Adam",
@@ -134,6 +135,8 @@ class Trainer:
         Number of finished epochs.
     batch : Batch or None
         Batch of the last step.
+    interrupt : Interrupt
+        Whether Ctrl-C was received.
     """
 
     def __init__(
@@ -149,6 +152,7 @@ class Trainer:
         self.optimizer = make_optimizer([network, objective], learning_rate)
         self.epoch = 0
         self.batch: Batch | None = None
+        self.interrupt = Interrupt()
 
     def step(self) -> Evaluation:
         """Take one step of every training."""
