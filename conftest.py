@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from hotview.estimators.fit import EnsembleFit
+from hotview.estimators import fit as fit_module
 from tests.test_budget import exceeded
 
 collect_ignore = []
@@ -56,7 +56,7 @@ def pytest_configure(config):
     sys.addaudithook(_count_processes)
     process = multiprocessing.process.BaseProcess
     process.start = _counting("processes", process.start)
-    EnsembleFit.__init__ = _counting("fits", EnsembleFit.__init__)
+    fit_module.prepare = _counting("fits", fit_module.prepare)
     if find_spec("playwright"):
         from playwright.sync_api import Browser, BrowserContext
 

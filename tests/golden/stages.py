@@ -14,6 +14,7 @@ from sklearn.decomposition import PCA
 
 from hotview.estimators import fit as fit_module
 from hotview.estimators.base import MultiViewEstimator
+from hotview.semisupervised.class_prior import class_priors
 
 __all__ = ["STAGES", "record_stages"]
 
@@ -42,49 +43,59 @@ def _plain(result):
 def record_stages():
     """Record the fits inside: yields a list, to which every fit adds its dict of stages."""
     found, started = [], []
-    train, set_fitted = fit_module._train, MultiViewEstimator._set_fitted
+    train, set_fitted = fit_module.train_networks, MultiViewEstimator._set_fitted
 
-    def train_and_record(members, *others):
-        started.extend(deepcopy([m.training.network, m.training.objective]) for m in members)
-        train(members, *others)
+    def train_and_record(fits, *others):
+        trainings = [member.training for members, _ in fits for member in members]
+        started.extend(deepcopy([x.network, x.objective]) for x in trainings)
+        train(fits, *others)
 
     def set_and_record(self, fit, start):
         set_fitted(self, fit, start)
-        found.append(_stages(fit, started[: len(fit.members)]))
-        del started[: len(fit.members)]
+        n = len(fit.trained)
+        found.append(_stages(fit, started[:n]))
+        del started[:n]
 
     with (
-        patch.object(fit_module, "_train", train_and_record),
+        patch.object(fit_module, "train_networks", train_and_record),
         patch.object(MultiViewEstimator, "_set_fitted", set_and_record),
     ):
         yield found
 
 
 def _stages(fit, started):
-    shared, members = fit.shared, fit.members
-    ensemble = fit.ensemble
+    rows, graphs, pseudo = (getattr(fit.prepared, x) for x in ("rows", "graphs", "pseudo"))
+    members, learner = fit.prepared.members, fit.learner
+    trainings = [member.training for member in members]
+    ensemble = getattr(learner, "ensemble", None)
     predictors = getattr(ensemble, "predictors", None)
+    left_out = getattr(learner, "left_out", [])
+    log_prior = None
+    if rows.data.targets is not None:
+        log_prior = np.log(class_priors(rows.data.codes, len(rows.data.known.classes)))
+    if pseudo is not None:
+        log_prior = pseudo.log_prior
     return {
-        "rows": [view.take(np.arange(view.n_rows)) for view in shared.views],
-        "links": [shared.links, shared.held_out_links, shared.link_targets],
-        "components": _plain([*shared.components, *shared.neighbors]),
+        "rows": [view.take(np.arange(view.n_rows)) for view in rows.views],
+        "links": [graphs.links, graphs.held_out_links, graphs.link_targets],
+        "components": _plain([*graphs.components, *graphs.neighbors]),
         "graphs": [
-            [graph.nodes, graph.points, graph.adjacency, graph.nearest] for graph in shared.graphs
+            [graph.nodes, graph.points, graph.adjacency, graph.nearest] for graph in graphs.graphs
         ]
-        + list(shared.coordinates),
-        "prior": [shared.log_prior, fit.pseudo.weights if fit.pseudo else np.empty((0, 0))],
+        + list(graphs.coordinates),
+        "prior": [
+            np.empty((len(rows.views), 0)) if log_prior is None else log_prior,
+            pseudo.weights if pseudo else np.empty((0, 0)),
+        ],
         "soft labels": [
-            _plain(list(m.training.sampler.data.soft_labels)) for m in members if m.propagates
+            _plain(list(x.sampler.data.soft_labels)) for x in trainings if pseudo is not None
         ],
         "start": started,
-        "networks": [
-            [m.training.network, m.training.objective, _history(m.training.history)]
-            for m in members
-        ],
+        "networks": [[x.network, x.objective, _history(x.history)] for x in trainings],
         "plan": list(map(_plan, fit.plans)) or [None] * len(members),
         "features": [trained.features or None for trained in fit.trained],
         "left-out scores": _plain(
-            [[x.scores, x.without, x.subsets, x.linked] for x in fit.left_out]
+            [[x.scores, x.without, x.subsets, x.linked] for x in left_out]
             or [[None] * 4 for _ in members]
         ),
         "predictors": None
@@ -96,11 +107,13 @@ def _stages(fit, started):
         "weights": _plain(
             [getattr(ensemble, "super_learner", None), getattr(ensemble, "pool", None)]
         ),
-        "out-of-fold scores": _plain(fit.scores),
+        "out-of-fold scores": _plain(getattr(learner, "scores", {})),
         "similarity": _plain(fit.similarity),
         "common space": _plain(fit.common_space),
-        "calibration": _plain([fit.set_scores, fit.disagreement]),
-        "warnings": list(fit.warnings.texts),
+        "calibration": _plain(
+            [getattr(learner, "set_scores", None), getattr(learner, "disagreement", None)]
+        ),
+        "warnings": list(fit.prepared.warnings.texts),
     }
 
 

@@ -22,7 +22,6 @@ from hotview.estimators.calibration import ScoresByViews
 from hotview.estimators.diagnostics import describe_training
 from hotview.estimators.html_summary import summarize_as_html
 from hotview.estimators.inference import encode_rows
-from hotview.estimators.inputs import FitInputs
 from hotview.estimators.parameters import Parameters, check_nested, check_parameters, pick_processes
 from hotview.estimators.randomness import keep_random
 from hotview.ingest.columns import ViewColumns
@@ -41,8 +40,9 @@ from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan, match_columns, solve_mean_plan
 
 if TYPE_CHECKING:
+    from hotview.data import Data
     from hotview.estimators.batch_correction import BatchOffsets
-    from hotview.estimators.fit import EnsembleFit
+    from hotview.estimators.fit import Fit
 
 __all__ = ["CONTAINERS", "MultiViewEstimator", "output_container", "wrap_rows"]
 
@@ -104,8 +104,8 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         return super().set_params(**params)
 
     @abstractmethod
-    def _inputs(self, *args: Any, **arguments: Any) -> FitInputs:
-        """Validate what `fit` was passed."""
+    def _data(self, p: Mapping[str, Any], **arguments: Any) -> Data:
+        """Validate what `fit` was passed, with seeded parameters."""
 
     def _fit(self, *, resume: bool, **arguments: Any) -> None:
         with keep_random():  # here, because a saved model predicts without what a fit needs
@@ -116,7 +116,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
                 explained_overflow,
                 lock_output,
             )
-            from hotview.estimators.fit import fit_views
+            from hotview.estimators.fit import fit_estimators
 
         start = time.perf_counter()
         given = self._parameters()
@@ -127,36 +127,37 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
             explained_loss(path),
             lock_output(path),
         ):
-            checkpoint, parameters = begin_fit(given, resume=resume)
+            checkpoint, p = begin_fit(given, resume=resume)
             if checkpoint is not None:
                 start -= checkpoint.seconds
-            inputs = self._inputs(**arguments, parameters=parameters)
-            check_same_inputs(inputs, checkpoint)
+            data = self._data(p, **arguments)
+            check_same_inputs(data, p, checkpoint)
             with explained_overflow(checkpoint):
-                (fit,) = fit_views([inputs], checkpoint=checkpoint)
+                (fit,) = fit_estimators([(data, p)], checkpoint=checkpoint)
             self._set_fitted(fit, start)
 
     def _check_fit(self, *, resume: bool = False, **arguments: Any) -> None:
         """Raise the error that `fit` with these arguments raises before training, if any."""
         with keep_random():
             from hotview.estimators.checkpointing import begin_fit, check_same_inputs
-            from hotview.estimators.fit import EnsembleFit
+            from hotview.estimators.fit import check_data
 
         given = self._parameters()
         with existing_threads(), pick_processes(given):
-            checkpoint, parameters = begin_fit(given, resume=resume)
-            inputs = self._inputs(**arguments, parameters=parameters)
-            check_same_inputs(inputs, checkpoint)
-            EnsembleFit(inputs).scan(load=False)
+            checkpoint, p = begin_fit(given, resume=resume)
+            data = self._data(p, **arguments)
+            check_same_inputs(data, p, checkpoint)
+            check_data(data, p)
 
     def _parameters(self) -> dict[str, Any]:
         """The validated parameters."""
         return check_parameters(self.get_params(deep=False), self._regularizer_weight)
 
-    def _set_fitted(self, fit: EnsembleFit, start: float) -> None:
+    def _set_fitted(self, fit: Fit, start: float) -> None:
         """Set the attributes of a fit that began at `start`."""
-        trainings = [member.training for member in fit.members]
-        self._set_views(fit.inputs.tables.columns)
+        prepared, rows = fit.prepared, fit.prepared.rows
+        trainings = [member.training for member in prepared.members]
+        self._set_views({name: rows.columns for name, rows in prepared.data.views.items()})
         self._set_networks(
             [training.network for training in trainings],
             [training.history for training in trainings],
@@ -166,13 +167,13 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         couplings = [training.objective.coupling for training in trainings]
         self.references_ = _references(couplings, self.plans_)
         self.view_similarity_, self.common_space_ = fit.similarity, fit.common_space
-        self._columns = {name: scan.scaler for name, scan in fit.shared.scans.items()}
-        self._ranges = {name: scan.ranges for name, scan in fit.shared.scans.items()}
-        self.fit_warnings_ = list(fit.warnings.texts)
+        self._columns = {name: scan.scaler for name, scan in rows.scans.items()}
+        self._ranges = {name: scan.ranges for name, scan in rows.scans.items()}
+        self.fit_warnings_ = list(prepared.warnings.texts)
         self.metadata_ = {}
         self._batch_offsets = None
         seconds = time.perf_counter() - start
-        self.trained_on_ = describe_training(fit.inputs, seconds, self._device)
+        self.trained_on_ = describe_training(prepared.data, prepared.p, seconds, self._device)
 
     @property
     def view_labels_(self) -> IntArray | None:

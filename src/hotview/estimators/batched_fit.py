@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.fit import fit_views
+from hotview.estimators.fit import fit_estimators
+from hotview.estimators.randomness import seeded
 from hotview.training.threads import existing_threads
 
 __all__ = ["fit_batched"]
@@ -59,7 +60,10 @@ def fit_batched(
             "this process, but some start others. Set devices=None, or fit them one by one."
         )
     with existing_threads():
-        inputs = [estimator._inputs(**arguments) for estimator, arguments in fits]
-        fitted = fit_views(inputs, view_tests=view_tests, training=training)
+        given = []
+        for estimator, arguments in fits:
+            p = seeded(estimator._parameters())
+            given.append((estimator._data(p, **arguments), p))
+        fitted = fit_estimators(given, view_tests=view_tests, training=training)
     for (estimator, _), fit in zip(fits, fitted, strict=True):
         estimator._set_fitted(fit, start)

@@ -24,9 +24,9 @@ from hotview._processes import (
 )
 from hotview._types import Array
 from hotview._validation import ViewTable
-from hotview.estimators.inputs import FitInputs
+from hotview.data import Data
 from hotview.estimators.parameters import encoders_of, pick_device
-from hotview.estimators.randomness import entropy_of
+from hotview.estimators.randomness import entropy_of, seeded
 from hotview.training.checkpoint import Checkpoint, read_checkpoint
 from hotview.training.table_scan import chunks
 
@@ -83,7 +83,7 @@ def begin_fit(
     changes: dict[str, Any] = {} if seed is None else {"random_state": seed}
     if (device := device_of_rank()) is not None:
         changes["device"] = device
-    return checkpoint, {**parameters, **changes}
+    return checkpoint, seeded({**parameters, **changes})
 
 
 def _draw_seed(random_state: Any) -> int:
@@ -156,7 +156,7 @@ def _open_checkpoint(parameters: Mapping[str, Any], *, resume: bool) -> Checkpoi
     return found if seed is None else replace(found, seed=seed)
 
 
-def check_same_inputs(inputs: FitInputs, checkpoint: Checkpoint | None) -> None:
+def check_same_inputs(data: Data, p: Mapping[str, Any], checkpoint: Checkpoint | None) -> None:
     """Raise an error if the inputs differ from those of the checkpoint or of other processes.
 
     With those of a checkpoint all values of all tables and all labels are compared; of the user's
@@ -164,21 +164,23 @@ def check_same_inputs(inputs: FitInputs, checkpoint: Checkpoint | None) -> None:
 
     Parameters
     ----------
-    inputs : FitInputs
-        The inputs of the fit.
+    data : Data
+        The data of the fit.
+    p : dict of str to object
+        The parameters.
     checkpoint : Checkpoint or None
         From `begin_fit`.
     """
     if world_size() > 1:
-        check_same_everywhere(inputs)
-    on_rank_zero(lambda: _check_same_fit(checkpoint, inputs))
+        check_same_everywhere(data, p)
+    on_rank_zero(lambda: _check_same_fit(checkpoint, data, p))
 
 
-def _check_same_fit(checkpoint: Checkpoint | None, inputs: FitInputs) -> None:
+def _check_same_fit(checkpoint: Checkpoint | None, data: Data, p: Mapping[str, Any]) -> None:
     """Raise an error if a checkpoint is of other inputs; record those of a new one."""
     if checkpoint is None:
         return
-    then, now = checkpoint.fingerprint, _fingerprint(inputs)
+    then, now = checkpoint.fingerprint, _fingerprint(data, p)
     if not checkpoint.trainers:  # it is new
         checkpoint.fingerprint = now
         return
@@ -197,46 +199,47 @@ def _check_same_fit(checkpoint: Checkpoint | None, inputs: FitInputs) -> None:
         )
 
 
-def _fingerprint(inputs: FitInputs) -> dict[str, str]:
-    """Hashes of all inputs of a fit, by name."""
-    parameters, names = inputs.parameters, inputs.tables.names
-    fingerprint = _describe(inputs, (*_FREE, *_SPECIAL), _hash_table)
-    fingerprint["parameter device"] = pick_device(parameters["device"]).type
+def _fingerprint(data: Data, p: Mapping[str, Any]) -> dict[str, str]:
+    """Hashes of everything that a fit is given, by name."""
+    fingerprint = _describe(data, p, (*_FREE, *_SPECIAL), _hash_table)
+    fingerprint["parameter device"] = pick_device(p["device"]).type
     fingerprint["parameter encoders"] = repr(
         [
             None if f is None else [(key, tuple(x.shape)) for key, x in f.state_dict().items()]
-            for f in encoders_of(parameters["encoders"], names)
+            for f in encoders_of(p["encoders"], data.names)
         ]
     )
-    fingerprint["names of the views"] = repr(names)
-    if (validation := inputs.validation) is not None:
-        rows = "all" if validation.rows is None else _hash(validation.rows)
-        hashes = [(name, _hash_table(table)) for name, table in validation.tables.items()]
-        fingerprint["validation"] = repr((hashes, _hash(validation.target), rows))
+    fingerprint["names of the views"] = repr(data.names)
+    if data.validation is not None:
+        fingerprint["validation"] = repr(_describe(data.validation, {}, (), _hash_table))
     return fingerprint
 
 
 def _describe(
-    inputs: FitInputs, skipped: Sequence[str], describe_table: Callable[[ViewTable], str]
+    data: Data,
+    p: Mapping[str, Any],
+    skipped: Sequence[str],
+    describe_table: Callable[[ViewTable], str],
 ) -> dict[str, str]:
     """Short descriptions of parameters, tables and labels, by name."""
-    tables, labels = inputs.tables, inputs.labels
     description = {
-        f"parameter {name}": repr(value)
-        for name, value in inputs.parameters.items()
-        if name not in skipped
+        f"parameter {name}": repr(value) for name, value in p.items() if name not in skipped
     }
-    for kind, views in (("linked", tables.linked), ("unaligned", tables.unaligned)):
-        for name, table in views.items():
+    kinds = ("linked", "unaligned") if len(data.links) > 0 else ("unaligned",)
+    for name, rows in data.views.items():
+        for table, kind in zip(rows.tables, kinds, strict=False):
             description[f"{kind} rows of view {name!r}"] = describe_table(table)
-    if labels is not None:
+    if data.targets is not None:
         # Their representation, because equal text in two processes has different bytes.
-        description["classes"] = repr(labels.classes.tolist())
-    for what, rows in (("y", labels), ("groups", None if labels is None else labels.groups)):
-        if rows is not None:
-            description[what] = _hash(rows.linked)
-            for name, array in rows.unaligned.items():
-                description[f"unaligned_{what} of view {name!r}"] = _hash(array)
+        description["classes"] = repr(data.targets.classes.tolist())
+        description["y"] = _hash(data.target)
+    if data.groups is not None:
+        description["groups"] = _hash(np.asarray(data.groups_of(data.links)))
+    for s, name in enumerate(data.names):
+        others = data.unlinked(s)
+        for what, of_views in (("y", data.codes), ("groups", data.groups or ())):
+            for array in of_views[s : s + 1]:
+                description[f"unaligned_{what} of view {name!r}"] = _hash(array[others])
     return description
 
 
@@ -253,7 +256,7 @@ def _hash(array: Array) -> str:
     return f"{len(array)} {array.dtype.str}, {digest.hexdigest()}"
 
 
-def check_same_everywhere(inputs: FitInputs) -> None:
+def check_same_everywhere(data: Data, p: Mapping[str, Any]) -> None:
     """Raise an error if tables, labels or parameters differ from those of the first process.
 
     Of every table some rows are compared, if that is cheap: data drawn without a seed differ in
@@ -261,10 +264,12 @@ def check_same_everywhere(inputs: FitInputs) -> None:
 
     Parameters
     ----------
-    inputs : FitInputs
-        The inputs of this process.
+    data : Data
+        The data of this process.
+    p : dict of str to object
+        Its parameters.
     """
-    own = _describe(inputs, _FIRST, _describe_sample)
+    own = _describe(data, p, _FIRST, _describe_sample)
     first = on_rank_zero(lambda: own)
     differ = [name for name in {**first, **own} if first.get(name) != own.get(name)]
     # All processes raise, also those with the same inputs, which would wait for the others.

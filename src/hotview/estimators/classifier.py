@@ -16,9 +16,10 @@ from torch import Tensor
 from hotview._messages import warn_user
 from hotview._types import Array, IntArray, Views
 from hotview._validation import ViewTable
+from hotview.data import Data, hold_out, labeled_data, validation_data
+from hotview.data.labels import check_all_known
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.calibration import check_alpha, group_rows, rows_needed, score_sets
-from hotview.estimators.groups import encode_groups
 from hotview.estimators.inference import (
     HeadEnsemble,
     PredictorEnsemble,
@@ -27,25 +28,13 @@ from hotview.estimators.inference import (
     predict_ensemble,
     prediction_error,
 )
-from hotview.estimators.inputs import (
-    FitInputs,
-    Validation,
-    check_tables_of_views,
-    check_validation,
-)
-from hotview.estimators.labels import (
-    check_all_known,
-    encode_labels,
-    hold_out,
-    replace_prior,
-    split_folds,
-)
-from hotview.estimators.randomness import Randomness, keep_random, member_states
+from hotview.estimators.randomness import Randomness, keep_random
 from hotview.losses.specifications import RegularizerSpec
+from hotview.semisupervised.class_prior import replace_prior, weigh_classes
 from hotview.training.table_scan import check_finite
 
 if TYPE_CHECKING:
-    from hotview.estimators.fit import EnsembleFit
+    from hotview.estimators.fit import Fit
 
 __all__ = ["MultiViewClassifier"]
 
@@ -292,45 +281,41 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self._fit(resume=resume, Xs=Xs, y=y, **more)
         return self
 
-    def _inputs(
+    def _data(
         self,
+        p: Mapping[str, Any],
         Xs: Views | None,
         y: npt.ArrayLike | None,
         *,
-        unaligned: Views | None = None,
-        unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
-        groups: npt.ArrayLike | None = None,
-        unaligned_groups: Mapping[str, npt.ArrayLike] | None = None,
         validation: tuple[Views, npt.ArrayLike] | None = None,
-        parameters: dict[str, Any] | None = None,
-    ) -> FitInputs:
-        parameters = parameters or self._parameters()
-        tables = check_tables_of_views(Xs, y, unaligned)
-        y = np.empty(0) if Xs is None else y
-        marker = self.unlabeled_marker
-        labels = encode_labels(y, tables.n_linked, unaligned_y, tables.unaligned, marker)
-        found = encode_groups(groups, unaligned_groups, tables.linked, tables.unaligned)
-        labels = replace(labels, groups=found)
-        _check_prior(parameters, labels.classes)
-        checked = check_validation(validation, tables, labels.classes, parameters)
-        states = member_states(parameters)
-        fraction, random = parameters["validation_fraction"], Randomness(states[0])
-        if fraction is not None and checked is None:
-            labels, rows, target = hold_out(labels, fraction, random.stage("validation").numpy)
-            checked = Validation(tables.linked, target, rows)
-        held_out = []
-        if self.fusion == "weighted" and len(states) > 1:
-            held_out = split_folds(labels, len(states), random.stage("folds").numpy)
-        return FitInputs(tables, labels, parameters, states, checked, held_out)
+        **more: Any,
+    ) -> Data:
+        data = labeled_data(Xs, y, **more, marker=p["unlabeled_marker"])
+        classes = data.known.classes
+        _check_prior(p, classes)
+        weigh_classes(p["class_weight"], data.known.of(data.labeled()), classes)
+        if validation is not None:
+            return replace(
+                data, validation=validation_data(validation, data, p["unlabeled_marker"])
+            )
+        if (fraction := p["validation_fraction"]) is not None:
+            random = Randomness(p["random_state"]).stage("validation").numpy
+            return hold_out(data, fraction, random)
+        if p["patience"] is not None:
+            raise ValueError(
+                "Expected rows to validate on, because patience is set, but there are none. "
+                "Pass validation=(Xs, y) to fit, or set validation_fraction."
+            )
+        return data
 
-    def _set_fitted(self, fit: EnsembleFit, start: float) -> None:
+    def _set_fitted(self, fit: Fit, start: float) -> None:
         super()._set_fitted(fit, start)
-        assert fit.inputs.labels is not None
-        self.classes_ = fit.inputs.labels.classes
-        assert fit.ensemble is not None
-        self._ensemble: HeadEnsemble | PredictorEnsemble = fit.ensemble
-        self._set_scores, self._disagreement = fit.set_scores, fit.disagreement
-        self.trained_on_["out_of_fold"] = fit.scores
+        learner = fit.learner
+        assert learner is not None
+        self.classes_ = fit.prepared.data.known.classes
+        self._ensemble: HeadEnsemble | PredictorEnsemble = learner.ensemble
+        self._set_scores, self._disagreement = learner.set_scores, learner.disagreement
+        self.trained_on_["out_of_fold"] = learner.scores
 
     @property
     def out_of_fold_(self) -> dict[str, dict[str, Any]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import platform
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,31 +12,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sklearn
 import torch
+from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from hotview import __version__
 from hotview._messages import warn_user
 from hotview._types import Array
-from hotview.estimators.inputs import FitInputs
-from hotview.estimators.leakage import leakage_warnings
+from hotview.data import Data
+from hotview.data.leakage import leakage_warnings
+from hotview.estimators.out_of_fold import score_warnings, shift_warnings
 from hotview.estimators.parameters import impute_of
-from hotview.training.batches import TrainingRows
 from hotview.training.pca import effective_rank, total_std
 from hotview.training.precision import used_precision
-from hotview.training.table_scan import TableScan
-from hotview.training.view_plan import ViewPlan
+from hotview.training.progress import wants_progress
+from hotview.training.view_plan import ViewPlan, solve_mean_plan
 
 if TYPE_CHECKING:
-    from hotview.semisupervised.pseudo_labels import ViewLabels
+    from hotview.estimators.fit import Fit
+    from hotview.estimators.rows import Rows
+    from hotview.semisupervised.soft_labels import PseudoLabels
 
 __all__ = [
     "INTERRUPTED",
     "FitWarnings",
     "collapse_warning",
     "describe_training",
-    "input_warnings",
     "interrupt_warning",
     "plan_warning",
+    "warn_of_input",
+    "warn_of_labels",
+    "warn_of_result",
     "was_interrupted",
 ]
 
@@ -72,29 +79,31 @@ class FitWarnings:
             warn_user(text, category)
 
 
-def input_warnings(
-    inputs: FitInputs, scans: Mapping[str, TableScan], rows: TrainingRows, labels: ViewLabels
-) -> Iterator[str]:
-    """Warnings about the tables and labels of a fit.
+def warn_of_input(warnings: FitWarnings, given: Data, rows: Rows, p: Mapping[str, Any]) -> None:
+    """Warn about tables and labels that a fit was given, and say how columns are transformed.
 
     Parameters
     ----------
-    inputs : FitInputs
-        The inputs.
-    scans : dict of str to TableScan
-        Column statistics of every view.
-    rows : TrainingRows
-        The rows to train on.
-    labels : ViewLabels
-        The labels of every view, and the linked rows.
-
-    Yields
-    ------
-    str
-        The warnings.
+    warnings : FitWarnings
+        The warnings of the fit.
+    given : Data
+        The rows as they were given.
+    rows : Rows
+        The rows that hold a value.
+    p : dict of str to object
+        The parameters.
     """
-    coupling, names = inputs.parameters["coupling"], inputs.tables.names
-    n_missing = inputs.tables.n_linked - len(rows.aligned)
+    if wants_progress(p["verbose"]):
+        for name, scan in rows.scans.items():
+            if scan.scaler.kind != "standardize" or scan.scaler.components is not None:
+                print(f"{name}: {scan.scaler.description}", file=sys.stderr)
+    for text in _input_warnings(given, rows, p):
+        warnings.add(text)
+
+
+def _input_warnings(given: Data, rows: Rows, p: Mapping[str, Any]) -> Iterator[str]:
+    coupling, data = p["coupling"], rows.data
+    n_missing = len(data.links) - len(data.complete)
     if coupling.needs_alignment and n_missing > 0:
         yield (
             f"{n_missing} linked rows lack a view; coupling={coupling.label!r} compares "
@@ -102,8 +111,8 @@ def input_warnings(
             "from all rows."
         )
     constant = {
-        name: [inputs.tables.by_view[name][0].describe_column(j) for j in scan.constant]
-        for name, scan in scans.items()
+        name: [given.views[name].tables[0].describe_column(j) for j in scan.constant]
+        for name, scan in rows.scans.items()
         if len(scan.constant) > 0 and scan.scaler.kind != "none" and scan.scaler.components is None
     }
     if constant:
@@ -112,30 +121,23 @@ def input_warnings(
             f"Columns with a single value are not informative; they are kept and become 0 "
             f"({listed}). Drop them to avoid this warning."
         )
-    if coupling.label == "hot-pairwise" and len(names) <= 3:
+    if coupling.label == "hot-pairwise" and len(data.names) <= 3:
         yield (
-            f"With {len(names)} views the plan of 'hot-pairwise' has no freedom: symmetry, a zero "
-            "diagonal and equal sums make all weights equal, as in 'sw-pairwise'. Use "
+            f"With {len(data.names)} views the plan of 'hot-pairwise' has no freedom: symmetry, a "
+            "zero diagonal and equal sums make all weights equal, as in 'sw-pairwise'. Use "
             "coupling='hot-reference', or four views and more."
         )
-    if inputs.labels is not None:
-        yield from _gap_warnings(inputs)
-        yield from leakage_warnings(inputs)
-        propagates = inputs.parameters["pseudo_labels"]
-        n_links = _count_links(labels) if propagates else [len(rows.transfer_rows)] * len(names)
-        effect = (
-            "the joint predictor of all views does not know them"
-            if propagates
-            else "there is no joint predictor of all views"
-        )
-        yield from _label_warnings(inputs.labels.classes, names, rows, n_links, effect)
+    if data.targets is not None:
+        yield from _gap_warnings(given)
+        yield from leakage_warnings(given)
+        yield from _label_warnings(data, propagates=p["pseudo_labels"])
 
 
-def _gap_warnings(inputs: FitInputs) -> Iterator[str]:
+def _gap_warnings(data: Data) -> Iterator[str]:
     """Warning about labels that are texts which stand for missing values."""
-    gaps = dict(inputs.labels.text_gaps) if inputs.labels is not None else {}
-    if inputs.validation is not None and inputs.validation.text_gaps:
-        gaps["validation's y"] = inputs.validation.text_gaps
+    gaps = dict(data.known.text_gaps)
+    if data.validation is not None:
+        gaps |= data.validation.known.text_gaps
     if gaps:
         found = "; ".join(
             f"{what}: " + ", ".join(f"{n} times {text!r}" for text, n in texts.items())
@@ -148,32 +150,37 @@ def _gap_warnings(inputs: FitInputs) -> Iterator[str]:
         )
 
 
-def _count_links(labels: ViewLabels) -> list[int]:
+def _count_links(data: Data) -> list[int]:
     """Number of linked rows without a label of every view that another view with labels has."""
-    present = labels.links[labels.target < 0] >= 0
-    known = np.array(labels.n_classes) > 0
+    present = data.links[data.target < 0] >= 0
+    known = np.array(data.labels_per_view) > 0
     others = [present[:, known & (np.arange(len(known)) != t)] for t in range(len(known))]
     return [int((present[:, t] & x.any(axis=1)).sum()) for t, x in enumerate(others)]
 
 
-def _label_warnings(
-    classes: Array, names: Sequence[str], rows: TrainingRows, n_links: Sequence[int], effect: str
-) -> Iterator[str]:
+def _label_warnings(data: Data, *, propagates: bool) -> Iterator[str]:
     """Warnings about classes without linked labels, and views with labels of few classes."""
-    labeled = rows.target[rows.target >= 0]
-    absent = np.setdiff1d(np.arange(len(classes)), labeled)
-    if len(labeled) > 0 and len(absent) > 0:
+    classes, names, n_known = data.known.classes, data.names, data.labels_per_view
+    target = data.known.of(data.complete)
+    absent = np.setdiff1d(np.arange(len(classes)), target)
+    if (target >= 0).any() and len(absent) > 0:
+        effect = (
+            "the joint predictor of all views does not know them"
+            if propagates
+            else "there is no joint predictor of all views"
+        )
         yield (
             f"{len(absent)} of the {len(classes)} classes have no linked row with a label "
             f"({_shorten(classes[absent])}), so that {effect}. "
             "Link and label a few rows of every class."
         )
         return
-    most = max(map(len, rows.classes_known))
-    fewer = [s for s, known in enumerate(rows.classes_known) if len(known) < most]
+    n_links = _count_links(data) if propagates else [int((target < 0).sum())] * len(names)
+    most = max(n_known)
+    fewer = [s for s, n in enumerate(n_known) if n < most]
 
     def listed(views: Sequence[int]) -> str:
-        return ", ".join(f"{names[s]!r} ({len(rows.classes_known[s])} of {most})" for s in views)
+        return ", ".join(f"{names[s]!r} ({n_known[s]} of {most})" for s in views)
 
     if lost := [s for s in fewer if n_links[s] == 0]:
         yield (
@@ -262,13 +269,75 @@ def _shorten(items: Array | Sequence[str]) -> str:
     return listed + (f" and {len(items) - _LISTED} more" if len(items) > _LISTED else "")
 
 
-def describe_training(inputs: FitInputs, seconds: float, device: torch.device) -> dict[str, Any]:
+def warn_of_labels(warnings: FitWarnings, data: Data, pseudo: PseudoLabels) -> None:
+    """Warn about views without labels whose linked rows have another mix of classes.
+
+    Parameters
+    ----------
+    warnings : FitWarnings
+        The warnings of the fit.
+    data : Data
+        All labels.
+    pseudo : PseudoLabels
+        Those of all rows.
+    """
+    known = [n > 0 for n in data.labels_per_view]
+    prior = pseudo.given, pseudo.shifted
+    for text in shift_warnings(data.names, known, *prior, data.known.classes):
+        warnings.add(text)
+
+
+def warn_of_result(warnings: FitWarnings, fit: Fit, *, interrupted: bool) -> None:
+    """Warn about left-out labels, the training, the latents of the first member, and the plan.
+
+    Parameters
+    ----------
+    warnings : FitWarnings
+        The warnings of the fit.
+    fit : Fit
+        What it has computed.
+    interrupted : bool
+        Whether Ctrl-C ended what follows the training.
+    """
+    prepared, p = fit.prepared, fit.prepared.p
+    for text in score_warnings(fit.learner.scores if fit.learner else {}):
+        warnings.add(text)
+    ended = [
+        member.training
+        for member, one in zip(prepared.members, fit.trained, strict=True)
+        if one.interrupted or interrupted
+    ]
+    if ended:
+        warnings.add(interrupt_warning(len(ended[0].history)))
+    if not fit.plans:  # without a coupling nothing shapes the common space
+        return
+    first, views = prepared.members[0], prepared.rows.views
+    remedies = ["lower the coupling's weight"]
+    if len(prepared.graphs.link_targets) > 0:  # these replace the constraint
+        remedies.insert(0, "link more rows")
+    elif not first.training.objective.coupling.exact:
+        remedies.insert(0, "raise the coupling's orthogonality_weight")
+    if not p["view_regularizer"].needs_decoders:
+        remedies.insert(0, "use view_regularizer='autoencoder'")
+    expected = math.sqrt(p["n_components"] * first.variance)
+    n_columns = [view.n_columns for view in views]
+    latents = fit.trained[0].latents
+    warnings.add(collapse_warning(prepared.data.names, latents, n_columns, expected, remedies))
+    plan = solve_mean_plan(fit.plans, p["coupling"].planner)
+    warnings.add(plan_warning(plan), ConvergenceWarning)
+
+
+def describe_training(
+    data: Data, p: Mapping[str, Any], seconds: float, device: torch.device
+) -> dict[str, Any]:
     """Rows, labels, time and versions of a fit, in types that JSON can hold.
 
     Parameters
     ----------
-    inputs : FitInputs
-        The inputs of the fit.
+    data : Data
+        The data of the fit, as it was given.
+    p : dict of str to object
+        The parameters.
     seconds : float
         Its duration.
     device : torch.device
@@ -278,32 +347,22 @@ def describe_training(inputs: FitInputs, seconds: float, device: torch.device) -
     -------
     dict of str to object
         As `trained_on_` of the estimators.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from hotview.estimators.diagnostics import describe_training
-    >>> from hotview.estimators.inputs import FitInputs, ViewTables
-    >>> inputs = FitInputs(ViewTables([], {}, {}), None, {})
-    >>> description = describe_training(inputs, 1.23456, torch.device("cpu"))
-    >>> description["linked"], description["seconds"]
-    (0, 1.235)
     """
-    labels, unaligned = inputs.labels, inputs.tables.unaligned
+    unlinked = {name: data.unlinked(s) for s, name in enumerate(data.names)}
     description: dict[str, Any] = {
-        "linked": inputs.tables.n_linked,
-        "linked_labeled": 0 if labels is None else int((labels.linked >= 0).sum()),
-        "unaligned": {name: table.n_rows for name, table in unaligned.items()},
+        "linked": len(data.links),
+        "linked_labeled": int((data.target >= 0).sum()),
+        "unaligned": {name: len(rows) for name, rows in unlinked.items() if len(rows) > 0},
         "unaligned_labeled": {
-            name: int((codes >= 0).sum())
-            for name, codes in (labels.unaligned if labels else {}).items()
+            name: n
+            for (name, rows), codes in zip(unlinked.items(), data.codes, strict=True)
+            if (n := int((codes[rows] >= 0).sum())) > 0
         },
     }
-    if labels is not None:
-        codes = np.concatenate([labels.linked, *labels.unaligned.values()])
-        counts = np.bincount(codes[codes >= 0], minlength=len(labels.classes))
-        pairs = zip(labels.classes.tolist(), counts.tolist(), strict=True)
-        description["classes"] = list(map(list, pairs))
+    if data.targets is not None:
+        classes, codes = data.targets.classes.tolist(), data.targets.of(data.labeled())
+        counts = np.bincount(codes, minlength=len(classes)).tolist()
+        description["classes"] = list(map(list, zip(classes, counts, strict=True)))
     return {
         **description,
         "seconds": round(seconds, 3),
@@ -314,7 +373,7 @@ def describe_training(inputs: FitInputs, seconds: float, device: torch.device) -
             "numpy": np.__version__,
             "scikit-learn": sklearn.__version__,
         },
-        "impute": impute_of(inputs.parameters.get("impute"), inputs.tables.names),
+        "impute": impute_of(p.get("impute"), data.names),
         "device": str(device),
-        "precision": used_precision(inputs.parameters.get("precision", "float32"), device),
+        "precision": used_precision(p.get("precision", "float32"), device),
     }

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from sklearn.base import TransformerMixin
 
 from hotview._types import Views
-from hotview._validation import check_tables
+from hotview.data import Data, encoder_data
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.inputs import FitInputs, ViewTables, check_tables_of_views
-from hotview.estimators.randomness import member_states
-from hotview.ingest.frames import encode_views
 
 __all__ = ["MultiViewEncoder"]
 
@@ -219,36 +215,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         self._fit(resume=resume, Xs=Xs, linked=linked, paired=paired)
         return self
 
-    def _inputs(
-        self,
-        Xs: Views,
-        y: Any = None,
-        *,
-        linked: Views | None = None,
-        paired: bool = False,
-        parameters: dict[str, Any] | None = None,
-    ) -> FitInputs:
-        parameters = parameters or self._parameters()
-        if not isinstance(paired, bool | np.bool_):
-            raise TypeError(
-                f"Expected paired to be True or False, but it is {paired!r}. Pass paired=True only "
-                "if row i is the same individual in every view."
-            )
-        if linked is not None and paired:
-            raise ValueError(
-                "Expected linked rows in linked, or all rows of Xs with paired=True, but both are "
-                "given. Leave one of them out."
-            )
-        if linked is not None:
-            are_named = isinstance(Xs, Mapping) and isinstance(linked, Mapping)
-            if are_named and (lacking := [name for name in Xs if name not in linked]):
-                raise ValueError(
-                    f"Expected linked to have all views, but it lacks {lacking}. Add them, with "
-                    "NaN in all rows if nobody in linked is in these views."
-                )
-            tables = check_tables_of_views(linked, None, Xs)
-        else:
-            [Xs] = encode_views(Xs)
-            views = check_tables(Xs, aligned=paired, at_least=2)
-            tables = ViewTables(list(views), *((views, {}) if paired else ({}, views)))
-        return FitInputs(tables, None, parameters, member_states(parameters))
+    def _data(
+        self, p: Mapping[str, Any], Xs: Views, *, linked: Views | None = None, paired: bool = False
+    ) -> Data:
+        return encoder_data(Xs, linked, paired=paired)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["Generators", "Randomness", "entropy_of", "keep_random", "member_states"]
+__all__ = ["Generators", "Randomness", "entropy_of", "keep_random", "member_states", "seeded"]
 
 _MEMBERS = 3  # the spawn key of the other members, which is that of no stage
 
@@ -134,6 +134,12 @@ def member_states(parameters: Mapping[str, Any]) -> list[Any]:
     root = np.random.SeedSequence(entropy_of(parameters["random_state"]))
     others = np.random.SeedSequence(root.entropy, spawn_key=(_MEMBERS,)).spawn(n - 1)
     return [root.entropy, *(_integer(sequence) for sequence in others)]
+
+
+def seeded(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters with a number as `random_state`, so that a generator is drawn from once."""
+    entropy = np.random.SeedSequence(entropy_of(parameters["random_state"])).entropy
+    return {**parameters, "random_state": entropy}
 
 
 def entropy_of(random_state: Any) -> int | None:

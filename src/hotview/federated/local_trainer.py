@@ -25,7 +25,7 @@ from hotview.losses.orthogonality import second_moment
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.ot import draw_directions, sliced_cost
 from hotview.semisupervised.graph import N_COMPONENTS, build_graph
-from hotview.semisupervised.pseudo_labels import ViewLabels, make_soft_labels, score_nodes
+from hotview.semisupervised.soft_labels import make_soft_labels, score_nodes
 from hotview.training.batches import ShuffledIndices
 from hotview.training.pca import principal_components
 from hotview.training.rows import ViewRows
@@ -287,12 +287,10 @@ class LocalTrainer:
         known, random = self.codes.copy(), np.random.default_rng(self.settings.random_state)
         # Also at the label holder: some rows are held out, for the fusion weights.
         known[self.data.linked] = shared_codes
-        no_linked = np.empty((0, 1), dtype=np.int64)
-        labels = ViewLabels(
-            [known], no_linked, np.full((1, self.n_classes), -np.log(self.n_classes))
-        )
-        graph = build_graph(self.view, self.pca, _N_NEIGHBORS, random, labels.node_order(0))
-        (scores,) = score_nodes([graph], labels)
+        log_prior = np.full((1, self.n_classes), -np.log(self.n_classes))
+        labeled = np.flatnonzero(known >= 0)
+        graph = build_graph(self.view, self.pca, _N_NEIGHBORS, random, labeled)
+        (scores,) = score_nodes([graph], [known], log_prior)
         equal = np.full((len(graph.nodes), self.n_classes), 1 / self.n_classes)
         propagated = equal if scores is None else scores.propagated
         self.soft_labels = make_soft_labels(graph, propagated, known)

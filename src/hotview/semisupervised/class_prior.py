@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.class_weight import compute_class_weight
 
 from hotview._types import Array, IntArray
 
-__all__ = ["class_priors", "share_evidence", "shift_prior", "shrink_shares"]
+__all__ = [
+    "class_priors",
+    "replace_prior",
+    "share_evidence",
+    "shift_prior",
+    "shrink_shares",
+    "weigh_classes",
+]
+
+_MIN_PRIOR = 1e-12  # of a class of weight 0
+_ROUNDING = 1e-6
 
 
 def share_evidence(counts: npt.ArrayLike, expected: Array) -> float:
@@ -146,3 +158,68 @@ def shift_prior(posterior: Array, population: Array, prior: Array) -> Array:
     shifted: Array = prior * shrunk / population
     shifted /= shifted.sum()
     return shifted
+
+
+def replace_prior(log_prior: Array, class_prior: Any, class_weight: Any, classes: Array) -> Array:
+    """Prior probabilities by which rows are predicted, in the place of those of the labels.
+
+    Parameters
+    ----------
+    log_prior : ndarray of shape (n_views, n_classes)
+        Logarithms of the prior probabilities of the labels, by view.
+    class_prior : {None, "uniform"} or dict
+        The parameter of the estimator; None keeps those of the labels.
+    class_weight : {None, "balanced"} or dict
+        The parameter of the estimator: weights that multiply the prior; ``"balanced"`` makes it
+        uniform.
+    classes : ndarray
+        The classes, sorted.
+
+    Returns
+    -------
+    ndarray of shape (n_views, n_classes)
+        Logarithms of probabilities.
+    """
+    prior = np.exp(log_prior)
+    is_uniform = isinstance(class_prior, str) and class_prior == "uniform"
+    if is_uniform or (class_prior is None and class_weight == "balanced"):
+        prior = np.ones_like(prior)
+    elif class_prior is not None:
+        prior = np.ones_like(prior) * _read_prior(class_prior, classes)
+    if isinstance(class_weight, Mapping):
+        prior = prior * [class_weight.get(label, 1.0) for label in classes.tolist()]
+    replaced: Array = np.log(np.maximum(prior, _MIN_PRIOR) / prior.sum(axis=1, keepdims=True))
+    return replaced
+
+
+def _read_prior(class_prior: Any, classes: Array) -> Array:
+    """Validate prior probabilities by class."""
+    names = classes.tolist()
+    fits = isinstance(class_prior, Mapping) and set(class_prior) == set(names)
+    values = [class_prior[name] for name in names] if fits else []
+    are_shares = all(isinstance(p, int | float | np.floating) and 0 < p <= 1 for p in values)
+    if not fits or not are_shares or abs(sum(values) - 1) > _ROUNDING:
+        raise ValueError(
+            f"Expected class_prior to be None, 'uniform' or positive probabilities of the classes "
+            f"{names} that add up to 1, but it is {class_prior!r}. Pass a dict of class to "
+            "probability."
+        )
+    return np.array(values, dtype=np.float64)
+
+
+def weigh_classes(class_weight: Any, codes: IntArray, classes: Array) -> Array | None:
+    """Weights of the classes by the labels to train on; None where none are given."""
+    if class_weight is None:
+        return None
+    known = codes[codes >= 0]
+    weights: Array = np.ones(len(classes))
+    present = np.unique(known)  # labels of other classes may all be held out
+    weights[present] = compute_class_weight(
+        class_weight, classes=classes[present], y=classes[known]
+    )
+    if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
+        raise ValueError(
+            "Expected class_weight to hold finite numbers of at least 0, not all 0, but the "
+            f"weights of {classes.tolist()} are {weights.tolist()}. Use 'balanced'."
+        )
+    return weights

@@ -16,8 +16,9 @@ from hotview.semisupervised.knn import FLOOR, Coordinates, KNNPredictor
 from hotview.semisupervised.ridge import RidgePredictor, fit_ridge, thin_rows
 
 if TYPE_CHECKING:
+    from hotview.data import Data
     from hotview.semisupervised.graph import ViewGraph
-    from hotview.semisupervised.pseudo_labels import NodeLabels, ViewLabels
+    from hotview.semisupervised.soft_labels import NodeLabels
 
 __all__ = ["ViewPredictors", "fit_predictors"]
 
@@ -95,7 +96,8 @@ class ViewPredictors:
 def fit_predictors(
     graphs: Sequence[ViewGraph],
     nodes: Sequence[NodeLabels],
-    labels: ViewLabels,
+    data: Data,
+    log_prior: Array,
     features: Sequence[Sequence[tuple[Array, float]]] = (),
 ) -> ViewPredictors:
     """Fit predictors of new rows.
@@ -106,8 +108,10 @@ def fit_predictors(
         The graph of every view.
     nodes : sequence of NodeLabels
         Labels of its nodes, from `label_nodes`.
-    labels : ViewLabels
+    data : Data
         The labels, to which the joint ridge regression is fitted.
+    log_prior : ndarray of shape (n_views, n_classes)
+        Logarithms of the prior probabilities that labels are posteriors of.
     features : sequence of sequences of (ndarray, float), default=()
         From `encode_nodes` for every view, of every ensemble member; none where neighbors are found
         by components alone.
@@ -121,8 +125,8 @@ def fit_predictors(
     for s, (graph, of_nodes) in enumerate(zip(graphs, nodes, strict=True)):
         knn.append(_fit_knn(graph, of_nodes.votes, [of_member[s] for of_member in features]))
         ridge.append(of_nodes.ridge.to(graph.rows.device))
-    log_prior = torch.as_tensor(labels.log_prior, device=graphs[0].rows.device)
-    return ViewPredictors(knn, ridge, fit_joint(graphs, labels), log_prior)
+    prior = torch.as_tensor(log_prior, device=graphs[0].rows.device)
+    return ViewPredictors(knn, ridge, fit_joint(graphs, data, log_prior), prior)
 
 
 def _fit_knn(
@@ -139,15 +143,15 @@ def _fit_knn(
     )
 
 
-def fit_joint(graphs: Sequence[ViewGraph], labels: ViewLabels) -> RidgePredictor | None:
+def fit_joint(graphs: Sequence[ViewGraph], data: Data, log_prior: Array) -> RidgePredictor | None:
     """Ridge regression of all linked rows with a label, on whichever views they have."""
-    links, target = labels.links, labels.target
+    links, target = data.links, data.target
     labeled = thin_rows(np.flatnonzero(target >= 0))
     if len(labeled) == 0 or not ((links[labeled] >= 0).sum(axis=1) > 1).any():
         return None
     Xs = [take_present(graph, links[labeled, s]) for s, graph in enumerate(graphs)]
-    log_prior = labels.log_prior.mean(axis=0)
-    prior = np.exp(log_prior) / np.exp(log_prior).sum()
+    prior = np.exp(log_prior.mean(axis=0))
+    prior /= prior.sum()
     joint = fit_ridge(Xs, np.eye(len(prior))[target[labeled]], prior)
     return joint.to(graphs[0].rows.device)
 

@@ -1,9 +1,12 @@
-"""Soft labels of all rows of every view: propagated, calibrated, and transferred between views."""
+"""Soft labels of all rows of every view: propagated, calibrated, and transferred between views.
+
+Folds of the labels are propagated one by one, and calibrated across folds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,7 +14,8 @@ from scipy.special import entr, log_softmax, softmax
 from torch import Tensor
 
 from hotview._types import Array, IntArray
-from hotview.semisupervised.class_prior import share_evidence, shift_prior
+from hotview.data import Data
+from hotview.semisupervised.class_prior import class_priors, share_evidence, shift_prior
 from hotview.semisupervised.graph import ViewGraph
 from hotview.semisupervised.knn import FLOOR
 from hotview.semisupervised.label_transfer import (
@@ -27,11 +31,14 @@ from hotview.semisupervised.super_learner import fit_weights
 __all__ = [
     "NodeLabels",
     "NodeScores",
-    "ViewLabels",
+    "PseudoLabels",
     "calibrate",
     "doubt_priors",
+    "label_fold",
     "label_nodes",
     "make_soft_labels",
+    "node_order",
+    "propagate_labels",
     "score_nodes",
     "shift_priors",
 ]
@@ -47,76 +54,6 @@ _FULL_TRUST = 0.3  # agreement from which transport is trusted in full
 _HALF_LINKS = 20  # up to so many linked rows; with three times as many, it is trusted by half
 _BY_LINKS = (3.0, 0.5)  # weights of propagation and ridge from linked rows
 _N_DISTILLED = 1000  # nodes to which the ridge regression of a view without labels is fitted
-
-
-@dataclass(frozen=True)
-class ViewLabels:
-    """Labels of the rows of all views.
-
-    Parameters
-    ----------
-    codes : list of ndarray of int64
-        Class of every row of every view, −1 where it is unknown.
-    links : ndarray of int64, shape (n_linked, n_views)
-        The row in every view of each individual who may be in several, −1 where absent.
-    log_prior : ndarray of shape (n_views, n_classes)
-        Logarithms of the prior probabilities of the classes, by view.
-    """
-
-    codes: list[IntArray]
-    links: IntArray
-    log_prior: Array
-
-    @property
-    def target(self) -> IntArray:
-        """Class of every linked individual, −1 where it is unknown."""
-        target = np.full(len(self.links), -1, dtype=np.int64)
-        for codes, rows in zip(self.codes, self.links.T, strict=True):
-            target = np.where(rows >= 0, codes[rows], target)
-        return target
-
-    @property
-    def n_classes(self) -> list[int]:
-        """Number of classes that the labels of every view have."""
-        return [len(np.unique(codes[codes >= 0])) for codes in self.codes]
-
-    def pairs(self, s: int, t: int) -> IntArray:
-        """Rows of the same individuals in the views s and t."""
-        linked = self.links[:, [s, t]]
-        pairs: IntArray = linked[(linked >= 0).all(axis=1)]
-        return pairs
-
-    def left_out(self, given: ViewLabels) -> tuple[IntArray, IntArray]:
-        """Rows with a label among the given ones, and not among these.
-
-        Returns
-        -------
-        rows : ndarray of int64, shape (n_individuals, n_views)
-            The row of every such individual in every view, −1 where absent.
-        target : ndarray of int64
-            Their classes.
-        """
-        target = given.target
-        linked = np.flatnonzero((target >= 0) & (self.target < 0))
-        rows, targets = [self.links[linked]], [target[linked]]
-        for s, (before, after) in enumerate(zip(given.codes, self.codes, strict=True)):
-            own = np.flatnonzero((before >= 0) & (after < 0))
-            own = np.setdiff1d(own, self.links[:, s])
-            rows.append(np.full((len(own), len(self.codes)), -1, dtype=np.int64))
-            rows[-1][:, s] = own
-            targets.append(before[own])
-        return np.concatenate(rows), np.concatenate(targets)
-
-    def node_order(self, s: int) -> IntArray:
-        """Rows of view s in the order in which they become nodes of its graph.
-
-        Anchors of label transfer come first, then labeled rows, then other linked ones.
-        """
-        linked = self.links[:, s]
-        linked = linked[linked >= 0]
-        labeled = linked[self.codes[s][linked] >= 0]
-        own = np.setdiff1d(np.flatnonzero(self.codes[s] >= 0), labeled)
-        return np.concatenate([linked[:_N_ANCHORS], labeled, own, linked])
 
 
 @dataclass(frozen=True)
@@ -160,28 +97,150 @@ class NodeLabels:
     taught: bool
 
 
-def score_nodes(graphs: Sequence[ViewGraph], labels: ViewLabels) -> list[NodeScores | None]:
+@dataclass(frozen=True)
+class PseudoLabels:
+    """Labels of the nodes of every fold, and what folds have in common.
+
+    Parameters
+    ----------
+    nodes : list of list of NodeLabels
+        By fold, labels of the nodes of every view.
+    weights : ndarray of shape (n_views, 2)
+        Weights of propagation and ridge, from `calibrate`.
+    given : ndarray of shape (n_views, n_classes)
+        Logarithms of the shares of the classes among the labels.
+    shifted : ndarray of shape (n_views, n_classes)
+        Logarithms of the prior probabilities, from `shift_priors`.
+    log_prior : ndarray of shape (n_views, n_classes)
+        Those that labels are posteriors of, from `doubt_priors`.
+    """
+
+    nodes: list[list[NodeLabels]]
+    weights: Array
+    given: Array
+    shifted: Array
+    log_prior: Array
+
+
+def propagate_labels(
+    graphs: Sequence[ViewGraph],
+    data: Data,
+    folds: Sequence[Data],
+    randoms: Sequence[np.random.Generator],
+) -> PseudoLabels:
+    """Propagate the labels of every fold, after all folds together have told how far to trust.
+
+    Every fold is scored; labels that folds leave out weigh propagation against ridge and shift the
+    priors of views without labels; only then are the scores of a fold turned into labels.
+
+    Parameters
+    ----------
+    graphs : sequence of ViewGraph
+        The graph of every view.
+    data : Data
+        All labels.
+    folds : sequence of Data
+        Those without the labels that each fold leaves out.
+    randoms : sequence of numpy Generator
+        For label transfer in every fold.
+
+    Returns
+    -------
+    PseudoLabels
+        Labels of all nodes, by fold.
+    """
+    given = np.log(class_priors(data.codes, len(data.known.classes)))
+    scores = [score_nodes(graphs, fold.codes, given) for fold in folds]
+    weights = calibrate(graphs, data, folds, scores, given)
+    shifted = shift_priors(graphs, data, scores, weights, given)
+    log_prior = doubt_priors(shifted, data)
+    nodes = [
+        label_fold(graphs, data, fold, log_prior, weights, random, found)
+        for fold, found, random in zip(folds, scores, randoms, strict=True)
+    ]
+    return PseudoLabels(nodes, weights, given, shifted, log_prior)
+
+
+def label_fold(
+    graphs: Sequence[ViewGraph],
+    data: Data,
+    fold: Data,
+    log_prior: Array,
+    weights: Array,
+    random: np.random.Generator,
+    scores: Sequence[NodeScores | None] | None = None,
+) -> list[NodeLabels]:
+    """Label the nodes of every view by the labels of a fold; rows that it leaves out teach no view.
+
+    Parameters
+    ----------
+    graphs : sequence of ViewGraph
+        The graph of every view.
+    data : Data
+        All labels.
+    fold : Data
+        Those of the fold.
+    log_prior : ndarray of shape (n_views, n_classes)
+        Logarithms of the prior probabilities that labels are posteriors of.
+    weights : ndarray of shape (n_views, 2)
+        From `calibrate`.
+    random : numpy Generator
+        For label transfer.
+    scores : sequence of NodeScores or None, default=None
+        From `score_nodes`, if they are known already.
+    """
+    left_out = (data.target >= 0) & (fold.target < 0)
+    left_out[fold.silent] = True
+    scores = score_nodes(graphs, fold.codes, log_prior) if scores is None else scores
+    return label_nodes(graphs, fold, log_prior, scores, weights, left_out, random)
+
+
+def node_order(data: Data, s: int) -> IntArray:
+    """Rows of view s in the order in which they become nodes of its graph.
+
+    Anchors of label transfer come first, then labeled rows, then other linked ones.
+
+    Parameters
+    ----------
+    data : Data
+        All labels.
+    s : int
+        The view.
+    """
+    linked, codes = data.links[:, s], data.codes[s]
+    linked = linked[linked >= 0]
+    labeled = linked[codes[linked] >= 0]
+    own = np.setdiff1d(np.flatnonzero(codes >= 0), labeled)
+    return np.concatenate([linked[:_N_ANCHORS], labeled, own, linked])
+
+
+def score_nodes(
+    graphs: Sequence[ViewGraph], codes: Sequence[IntArray], log_prior: Array
+) -> list[NodeScores | None]:
     """Scores of the nodes of every view by its own labels; None for views without labels.
 
     Parameters
     ----------
     graphs : sequence of ViewGraph
         The graph of every view.
-    labels : ViewLabels
-        The labels.
+    codes : sequence of ndarray of int64
+        Class of every row of every view, −1 where it is unknown.
+    log_prior : ndarray of shape (n_views, n_classes)
+        Logarithms of the prior probabilities of the classes, by view.
     """
-    none = np.empty(0, np.int64)
-    q = np.empty((0, labels.log_prior.shape[1]))
+    none, q = np.empty(0, np.int64), np.empty((0, log_prior.shape[1]))
     return [
-        _score_view(graph, labels, s, none, q) if (labels.codes[s] >= 0).any() else None
-        for s, graph in enumerate(graphs)
+        _score_view(graph, own, prior, none, q) if (own >= 0).any() else None
+        for graph, own, prior in zip(graphs, codes, log_prior, strict=True)
     ]
 
 
 def calibrate(
     graphs: Sequence[ViewGraph],
-    members: Sequence[tuple[ViewLabels, Sequence[NodeScores | None]]],
-    codes: Sequence[IntArray],
+    data: Data,
+    folds: Sequence[Data],
+    scores: Sequence[Sequence[NodeScores | None]],
+    log_prior: Array,
 ) -> Array:
     """Weights of propagation and ridge in every view, by labels that were left out.
 
@@ -189,10 +248,14 @@ def calibrate(
     ----------
     graphs : sequence of ViewGraph
         The graph of every view.
-    members : sequence of (ViewLabels, list of NodeScores)
-        Labels without those that an ensemble member leaves out, and scores by them.
-    codes : sequence of ndarray of int64
-        All labels of every view.
+    data : Data
+        All labels.
+    folds : sequence of Data
+        Labels without those that each fold leaves out.
+    scores : sequence of list of NodeScores
+        From `score_nodes`, by fold.
+    log_prior : ndarray of shape (n_views, n_classes)
+        Logarithms of the prior probabilities of the classes.
 
     Returns
     -------
@@ -201,28 +264,26 @@ def calibrate(
     """
     weights = []
     for s, graph in enumerate(graphs):
-        scores, target, given = [], [], codes[s][graph.nodes]
-        for labels, found in members:
-            left_out = np.flatnonzero((given >= 0) & (labels.codes[s][graph.nodes] < 0))
-            of_view = found[s]
-            if of_view is not None:
-                scores.append(of_view.scores[left_out])
+        found, target, given = [], [], data.codes[s][graph.nodes]
+        for fold, of_fold in zip(folds, scores, strict=True):
+            left_out = np.flatnonzero((given >= 0) & (fold.codes[s][graph.nodes] < 0))
+            if (own := of_fold[s]) is not None:
+                found.append(own.scores[left_out])
                 target.append(given[left_out])
         w = np.array(_PRIOR_WEIGHTS)
         if sum(map(len, target)) > 0:
-            log_prior = members[0][0].log_prior[s]
-            w = fit_weights(
-                np.concatenate(scores), np.concatenate(target), log_prior, w, _SHRINKAGE
-            )
+            known = np.concatenate(found), np.concatenate(target)
+            w = fit_weights(*known, log_prior[s], w, _SHRINKAGE)
         weights.append(w)
     return np.array(weights)
 
 
 def shift_priors(
     graphs: Sequence[ViewGraph],
-    labels: ViewLabels,
-    members: Sequence[Sequence[NodeScores | None]],
+    data: Data,
+    scores: Sequence[Sequence[NodeScores | None]],
     weights: Array,
+    log_prior: Array,
 ) -> Array:
     """Prior probabilities of the classes in views without labels, by linked rows.
 
@@ -230,26 +291,28 @@ def shift_priors(
     ----------
     graphs : sequence of ViewGraph
         The graph of every view.
-    labels : ViewLabels
+    data : Data
         All labels.
-    members : sequence of list of NodeScores
-        Scores by all ensemble members.
+    scores : sequence of list of NodeScores
+        From `score_nodes`, by fold.
     weights : ndarray of shape (n_views, 2)
         From `calibrate`.
+    log_prior : ndarray of shape (n_views, n_classes)
+        Logarithms of the shares of the labels.
 
     Returns
     -------
     ndarray of shape (n_views, n_classes)
-        Logarithms of the probabilities; those of `labels` in views with labels.
+        Logarithms of the probabilities; those of the labels in views with labels.
     """
-    log_prior = labels.log_prior.copy()
+    log_prior = log_prior.copy()
     posteriors = []
-    for s, of_view in enumerate(zip(*members, strict=True)):
+    for s, of_view in enumerate(zip(*scores, strict=True)):
         logits = [found for x in of_view if (found := _logits(x, weights[s])) is not None]
         mean = np.mean(logits, axis=0) if logits else None
         posteriors.append(None if mean is None else softmax(mean + log_prior[s], axis=1))
-    for t in np.flatnonzero(np.array(labels.n_classes) == 0):
-        links = labels.links[labels.links[:, t] >= 0]
+    for t in np.flatnonzero(np.array(data.labels_per_view) == 0):
+        links = data.links[data.links[:, t] >= 0]
         shifts = []
         for s, posterior in enumerate(posteriors):
             node = graphs[s].node_numbers(links[:, s])
@@ -261,7 +324,7 @@ def shift_priors(
     return log_prior
 
 
-def doubt_priors(log_prior: Array, labels: ViewLabels) -> Array:
+def doubt_priors(log_prior: Array, data: Data) -> Array:
     """Prior probabilities of views without labels, moved toward equal ones.
 
     Nothing is known about the classes of their rows that are not linked.
@@ -270,10 +333,10 @@ def doubt_priors(log_prior: Array, labels: ViewLabels) -> Array:
     ----------
     log_prior : ndarray of shape (n_views, n_classes)
         From `shift_priors`.
-    labels : ViewLabels
+    data : Data
         All labels.
     """
-    unlabeled = np.array(labels.n_classes) == 0
+    unlabeled = np.array(data.labels_per_view) == 0
     doubted: Array = np.where(
         unlabeled[:, None], log_softmax(_DOUBT * log_prior, axis=1), log_prior
     )
@@ -282,7 +345,8 @@ def doubt_priors(log_prior: Array, labels: ViewLabels) -> Array:
 
 def label_nodes(
     graphs: Sequence[ViewGraph],
-    labels: ViewLabels,
+    fold: Data,
+    log_prior: Array,
     scores: Sequence[NodeScores | None],
     weights: Array,
     left_out: Array,
@@ -294,8 +358,10 @@ def label_nodes(
     ----------
     graphs : sequence of ViewGraph
         The graph of every view.
-    labels : ViewLabels
+    fold : Data
         The labels.
+    log_prior : ndarray of shape (n_views, n_classes)
+        Logarithms of the prior probabilities that labels are posteriors of.
     scores : sequence of NodeScores or None
         From `score_nodes`.
     weights : ndarray of shape (n_views, 2)
@@ -312,19 +378,23 @@ def label_nodes(
         Equal probabilities in views that neither have nor receive labels.
     """
     logits = [_logits(own, w) for own, w in zip(scores, weights, strict=True)]
-    unlabeled = labels.target < 0
-    labels = replace(labels, links=np.where(left_out[:, None], -1, labels.links))
+    links = np.where(left_out[:, None], -1, fold.links)
+    teaching = links[fold.target < 0]
     found = []
     for t, (graph, own) in enumerate(zip(graphs, scores, strict=True)):
-        rows, total = _linked_likelihoods(graphs, labels, logits, t, unlabeled)
-        q = softmax(total + labels.log_prior[t], axis=1)
+        codes, prior = fold.codes[t], log_prior[t]
+        rows, total = _linked_likelihoods(graphs, teaching, logits, t, len(prior))
+        q = softmax(total + prior, axis=1)
         if own is None:
-            taught = _transfer(graphs, labels, logits, t, rows, q, random)
+            taught = _transfer(graphs, links, logits, log_prior, t, codes, rows, q, random)
         elif len(rows) > 0:
-            taught = _score_view(graph, labels, t, rows, q)
+            taught = _score_view(graph, codes, prior, rows, q)
         else:
             taught = own
-        found.append(_label(graph, labels, t, taught, weights[t], len(rows) > 0))
+        posterior = softmax(np.einsum("nmk,m->nk", taught.scores, weights[t]) + prior, axis=1)
+        known = np.flatnonzero(codes[graph.nodes] >= 0)
+        posterior[known] = np.eye(len(prior))[codes[graph.nodes][known]]
+        found.append(NodeLabels(taught.propagated, posterior, taught.ridge, len(rows) > 0))
     return found
 
 
@@ -353,10 +423,9 @@ def make_soft_labels(graph: ViewGraph, posterior: Array, codes: IntArray) -> Ten
 
 
 def _score_view(
-    graph: ViewGraph, labels: ViewLabels, s: int, rows: IntArray, q: Array
+    graph: ViewGraph, codes: IntArray, log_prior: Array, rows: IntArray, q: Array
 ) -> NodeScores:
-    """Scores of the nodes of view s by its labels, and by class probabilities of some nodes."""
-    codes, log_prior = labels.codes[s], labels.log_prior[s]
+    """Scores of the nodes of a view by its labels, and by class probabilities of some nodes."""
     one_hot = np.eye(len(log_prior))
     labeled = thin_rows(np.flatnonzero(codes >= 0))
     of_nodes = codes[graph.nodes]
@@ -390,28 +459,15 @@ def _logits(own: NodeScores | None, weights: Array) -> Array | None:
     return logits
 
 
-def _label(
-    graph: ViewGraph, labels: ViewLabels, t: int, scores: NodeScores, weights: Array, taught: bool
-) -> NodeLabels:
-    """Labels of the nodes of view t from their scores."""
-    codes, log_prior = labels.codes[t][graph.nodes], labels.log_prior[t]
-    posterior = softmax(np.einsum("nmk,m->nk", scores.scores, weights) + log_prior, axis=1)
-    known = np.flatnonzero(codes >= 0)
-    posterior[known] = np.eye(len(log_prior))[codes[known]]
-    return NodeLabels(scores.propagated, posterior, scores.ridge, taught)
-
-
 def _linked_likelihoods(
     graphs: Sequence[ViewGraph],
-    labels: ViewLabels,
+    links: IntArray,
     logits: Sequence[Array | None],
     t: int,
-    unlabeled: Array,
+    n_classes: int,
 ) -> tuple[IntArray, Array]:
-    """Linked nodes of view t without a label, and log-likelihoods of classes by other views."""
-    links = labels.links[unlabeled]
-    total = np.zeros((len(links), labels.log_prior.shape[1]))
-    number = np.zeros((len(links), 1))
+    """Linked nodes of view t, and log-likelihoods of their classes by other views."""
+    total, number = np.zeros((len(links), n_classes)), np.zeros((len(links), 1))
     for s, of_view in enumerate(logits):
         if of_view is not None and s != t:
             node = graphs[s].node_numbers(links[:, s])
@@ -424,9 +480,11 @@ def _linked_likelihoods(
 
 def _transfer(
     graphs: Sequence[ViewGraph],
-    labels: ViewLabels,
+    links: IntArray,
     logits: Sequence[Array | None],
+    log_priors: Array,
     t: int,
+    codes: IntArray,
     rows: IntArray,
     q: Array,
     random: np.random.Generator,
@@ -436,14 +494,14 @@ def _transfer(
     Transport counts the more, the better the profiles of linked rows agree between the views, and
     the fewer they are. The ridge regression is fitted to what both say about all nodes.
     """
-    graph, log_prior = graphs[t], labels.log_prior[t]
+    graph, log_prior = graphs[t], log_priors[t]
     if len(rows) == 0:
         equal = np.full((len(graph.nodes), len(log_prior)), 1 / len(log_prior))
         none = np.zeros((graph.basis.directions.shape[0], len(log_prior)))
         ridge = RidgePredictor([torch.as_tensor(none)], torch.as_tensor(none[0]))
         return NodeScores(equal, ridge, np.zeros((len(equal), 2, len(log_prior))))
-    local = _score_view(graph, labels, t, rows, q)
-    moved, trust = _transport(graphs, labels, logits, t, random)
+    local = _score_view(graph, codes, log_prior, rows, q)
+    moved, trust = _transport(graphs, links, logits, log_priors, t, random)
     trust *= min(1.0, 2 * _HALF_LINKS / (_HALF_LINKS + len(rows)))
     w = _TRANSPORT[0] + (_TRANSPORT[1] - _TRANSPORT[0]) * trust
     by_links = np.einsum("nmk,m->nk", local.scores, _BY_LINKS)
@@ -459,8 +517,9 @@ def _transfer(
 
 def _transport(
     graphs: Sequence[ViewGraph],
-    labels: ViewLabels,
+    linked: IntArray,
     logits: Sequence[Array | None],
+    log_prior: Array,
     t: int,
     random: np.random.Generator,
 ) -> tuple[Array, float]:
@@ -472,9 +531,9 @@ def _transport(
     target, links = graphs[t].adjacency, []
     for s, of_view in enumerate(logits):
         if of_view is not None:
-            pairs = linked_nodes(graphs[s], graphs[t], labels.pairs(s, t))
+            pairs = linked_nodes(graphs[s], graphs[t], linked[:, [s, t]])
             if len(pairs) > 0:
-                posterior = softmax(of_view + labels.log_prior[s], axis=1)
+                posterior = softmax(of_view + log_prior[s], axis=1)
                 links.append((s, posterior, random.permutation(pairs)[:_N_ANCHORS]))
     received = [
         transfer_scores(graphs[s].adjacency, posterior, target, pairs, random=random)

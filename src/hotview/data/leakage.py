@@ -10,9 +10,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from hotview._types import Array, IntArray
-from hotview._validation import ViewTable
-from hotview.estimators.inputs import FitInputs
-from hotview.estimators.labels import Labels
+from hotview.data.data import Data
 from hotview.ingest.columns import ViewColumns
 
 __all__ = ["Separation", "find_leaks", "leakage_warnings", "measure_separation"]
@@ -58,7 +56,7 @@ class Leak:
     n_errors: int
 
 
-def leakage_warnings(inputs: FitInputs) -> Iterator[str]:
+def leakage_warnings(data: Data) -> Iterator[str]:
     """Warning about columns that alone tell the class of nearly every labeled row.
 
     There is none where the classes are easy: where more than three columns, and a quarter of all,
@@ -66,15 +64,15 @@ def leakage_warnings(inputs: FitInputs) -> Iterator[str]:
 
     Parameters
     ----------
-    inputs : FitInputs
-        The inputs of a fit.
+    data : Data
+        Rows and labels that are not scanned yet.
 
     Yields
     ------
     str
         At most one warning.
     """
-    leaks, n_columns, n_rivals = find_leaks(inputs)
+    leaks, n_columns, n_rivals = find_leaks(data)
     n_leaks = len(leaks)
     is_easy = n_leaks > max(_FEW_LEAKS, _MOST_LEAKS * n_columns)
     if n_leaks == 0 or is_easy or n_rivals > max(_FEW_RIVALS, n_leaks):
@@ -91,7 +89,7 @@ def leakage_warnings(inputs: FitInputs) -> Iterator[str]:
     )
 
 
-def find_leaks(inputs: FitInputs) -> tuple[list[Leak], int, int]:
+def find_leaks(data: Data) -> tuple[list[Leak], int, int]:
     """Find columns that alone separate the classes.
 
     For every column, the rows are divided by its value into intervals, one more than there are
@@ -103,8 +101,8 @@ def find_leaks(inputs: FitInputs) -> tuple[list[Leak], int, int]:
 
     Parameters
     ----------
-    inputs : FitInputs
-        The inputs of a fit.
+    data : Data
+        Rows and labels that are not scanned yet.
 
     Returns
     -------
@@ -119,10 +117,9 @@ def find_leaks(inputs: FitInputs) -> tuple[list[Leak], int, int]:
     """
     found: list[tuple[Leak, Separation, int]] = []
     views, n_columns = [], 0
-    for name in inputs.tables.names if inputs.labels is not None else ():
-        assert inputs.labels is not None
-        X, codes, n_rare = _labeled_rows(inputs, inputs.labels, name)
-        view = _ViewSearch(name, X, codes, n_rare, inputs.tables.columns[name])
+    for s, (name, rows) in enumerate(data.views.items() if data.targets is not None else ()):
+        X, codes, n_rare = _labeled_rows(data, s)
+        view = _ViewSearch(name, X, codes, n_rare, rows.columns)
         if len(codes) >= _MIN_ROWS and codes.max() > 0 and view.n_errors >= 0:
             views.append(view)
             n_columns += view.n_columns
@@ -137,32 +134,20 @@ def find_leaks(inputs: FitInputs) -> tuple[list[Leak], int, int]:
     return leaks, n_columns, max(n_rivals, 0)
 
 
-def _labeled_rows(inputs: FitInputs, labels: Labels, name: str) -> tuple[Array, IntArray, int]:
-    """Return labeled rows of a view, one per group, as `_keep_classes` does."""
-    n_columns, random = inputs.tables.by_view[name][0].n_columns, np.random.default_rng(0)
+def _labeled_rows(data: Data, s: int) -> tuple[Array, IntArray, int]:
+    """Return labeled rows of view s, one per group, as `_keep_classes` does."""
+    rows, codes = data.views[data.names[s]], data.codes[s]
+    n_columns, random = rows.tables[0].n_columns, np.random.default_rng(0)
     limit = max(_MIN_SAMPLE, min(_MAX_ROWS, _MAX_CELLS // n_columns))
-    groups = labels.groups.unaligned.get(name) if labels.groups is not None else None
-    parts = [
-        (inputs.tables.linked.get(name), labels.linked, labels.linked_groups),
-        (inputs.tables.unaligned.get(name), labels.unaligned.get(name), groups),
-    ]
-    rows, target = [np.empty((0, n_columns))], [np.empty(0, dtype=np.int64)]
-    for table, codes, group in parts:
-        if table is not None and codes is not None:
-            chosen = random.permutation(np.flatnonzero(codes >= 0))
-            if group is not None:
-                chosen = chosen[np.sort(np.unique(group[chosen], return_index=True)[1])]
-            chosen = np.sort(chosen[:limit])
-            rows.append(_read(table, chosen))
-            target.append(codes[chosen])
-    return _keep_classes(np.vstack(rows), np.concatenate(target))
-
-
-def _read(table: ViewTable, rows: IntArray) -> Array:
-    part = table.rows(rows, dense=False)
-    dense = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
-    X: Array = dense.astype(np.float64, copy=False)
-    return X
+    parts = []
+    for part in (data.links[:, s], data.unlinked(s)):
+        chosen = part[random.permutation(np.flatnonzero(codes[part] >= 0))]
+        if data.groups is not None:
+            group = data.groups[s][chosen]
+            chosen = chosen[np.sort(np.unique(group, return_index=True)[1])]
+        parts.append(np.sort(chosen[:limit]))
+    read = np.sort(np.concatenate(parts))
+    return _keep_classes(rows.read(read), codes[read])
 
 
 def _keep_classes(X: Array, codes: IntArray) -> tuple[Array, IntArray, int]:

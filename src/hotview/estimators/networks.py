@@ -1,0 +1,512 @@
+"""Stages of a fit on the networks: one training per ensemble member, and its results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hotview._archive import round_to_float16
+from hotview._processes import is_distributed
+from hotview._types import Array, IntArray
+from hotview.data import Data
+from hotview.estimators.inference import (
+    EnsembleMember,
+    FusionRule,
+    HeadEnsemble,
+    predict_ensemble,
+)
+from hotview.estimators.initialization import (
+    start_at_principal_components,
+    start_at_targets,
+    start_references,
+)
+from hotview.estimators.parameters import hidden_of, pick_device
+from hotview.estimators.randomness import Randomness
+from hotview.estimators.rows import Graphs, Rows
+from hotview.losses import Coupling
+from hotview.losses.objective import Objective
+from hotview.losses.specifications import CouplingSizes
+from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
+from hotview.semisupervised.class_prior import weigh_classes
+from hotview.semisupervised.graph import encode_nodes
+from hotview.semisupervised.soft_labels import NodeLabels, make_soft_labels
+from hotview.similarity import CommonSpace, measure_common_space
+from hotview.training.batched import BatchedTrainer
+from hotview.training.batches import Sampler, TrainingRows
+from hotview.training.checkpoint import Checkpoint
+from hotview.training.ddp import DDPTrainer
+from hotview.training.loop import Schedule, train
+from hotview.training.progress import wants_progress
+from hotview.training.rows import ViewRows, embed_rows
+from hotview.training.threads import catch_interrupt, suited_threads
+from hotview.training.trainer import SingleTrainer, Trainer, Training
+from hotview.training.view_plan import ViewPlan, draw_null, plan_views
+
+__all__ = [
+    "CommonSpaceProbe",
+    "Member",
+    "Trained",
+    "fusion_rule",
+    "prepare_member",
+    "train_networks",
+]
+
+#: settings of specifications in which networks that are trained together may differ
+_PER_MEMBER = ("weight", "orthogonality_weight")
+_MIN_EPOCHS = 10  # of a training whose length is not given
+_MIN_STEPS, _MAX_STEPS = 80, 600  # of the same
+_N_LATENTS = 1000  # rows of every view by which collapse is detected
+_NO_LINKS: IntArray = np.empty((0, 0), dtype=np.int64)
+_N_COMPARED = 300  # rows of every view with which linked rows are compared after an epoch
+
+
+@dataclass(frozen=True)
+class Member:
+    """One network to train, and what belongs to it alone.
+
+    Parameters
+    ----------
+    data : Data
+        The labels that it is trained on.
+    nodes : list of NodeLabels
+        What these say about the nodes of every view's graph; none without pseudo-labels.
+    random : Randomness
+        Its random numbers.
+    training : Training
+        The network, its objective and its rows.
+    variance : float
+        Mean variance of the latents' columns that the constraint of the coupling requires.
+    probe : CommonSpaceProbe or None
+        Measures the common space; None without held-out linked rows.
+    """
+
+    data: Data
+    nodes: list[NodeLabels]
+    random: Randomness
+    training: Training
+    variance: float
+    probe: CommonSpaceProbe | None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What is computed once with a trained network.
+
+    Parameters
+    ----------
+    plan : ViewPlan or None
+        The plan over the views; None without a coupling.
+    latents : list of Tensor
+        Latents of a sample of every view's rows.
+    features : list of (ndarray, float)
+        Features of the nodes of every view's graph, and their scale; empty without pseudo-labels.
+    interrupted : bool
+        Whether Ctrl-C ended the training, or this.
+    """
+
+    plan: ViewPlan | None
+    latents: list[Tensor]
+    features: list[tuple[Array, float]]
+    interrupted: bool
+
+
+class CommonSpaceProbe:
+    """Measures how near held-out linked rows are in the common space, beside a sample of rows.
+
+    Parameters
+    ----------
+    network : MultiViewNetwork
+        The network.
+    views : sequence of ViewRows
+        The rows of every view.
+    links : ndarray of int64, shape (n_held_out, n_views)
+        Rows of the held-out individuals.
+    """
+
+    def __init__(
+        self, network: MultiViewNetwork, views: Sequence[ViewRows], links: IntArray
+    ) -> None:
+        self.network, self.links, self.Xs = network, links, list[Tensor]()
+        random = np.random.default_rng(0)  # the measure does not depend on a seed
+        for view, own in zip(views, links.T, strict=True):
+            sample = random.permutation(view.n_rows)[:_N_LATENTS]
+            rows = np.concatenate([np.maximum(own, 0), sample])
+            self.Xs.append(view.take_on_all_ranks(rows))
+
+    def measure(self, n_rows: int = _N_LATENTS) -> CommonSpace | None:
+        """The measure, beside so many rows; None where no pair of views has linked rows."""
+        n, was_training = len(self.links), self.network.training
+        self.network.eval()
+        with torch.no_grad():
+            latents = self.network.latents([X[: n + n_rows] for X in self.Xs])
+        self.network.train(was_training)
+        Zs = [Z.cpu().numpy() for Z in latents]
+        for Z, own in zip(Zs, self.links.T, strict=True):
+            Z[:n][own < 0] = np.nan
+        return measure_common_space([Z[:n] for Z in Zs], [Z[n:] for Z in Zs])
+
+    def record(self) -> dict[str, float]:
+        """What the history records of the common space."""
+        found = self.measure(_N_COMPARED)
+        if found is None:
+            return {}
+        return {"foscttm": found.mean_foscttm, "neighbor_agreement": found.mean_agreement}
+
+
+def prepare_member(
+    rows: Rows,
+    graphs: Graphs,
+    data: Data,
+    nodes: list[NodeLabels],
+    p: Mapping[str, Any],
+    encoders: Sequence[nn.Module | None],
+    random: Randomness,
+    number: int,
+) -> Member:
+    """Make the network, the objective and the sampler of one ensemble member.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    graphs : Graphs
+        What was computed from them.
+    data : Data
+        The labels that the member is trained on.
+    nodes : list of NodeLabels
+        From `propagate_labels`; none without pseudo-labels.
+    p : dict of str to object
+        The parameters of the estimator.
+    encoders : sequence of nn.Module or None
+        Encoders of the user's own.
+    random : Randomness
+        The member's random numbers.
+    number : int
+        Which member it is.
+    """
+    coupling, regularizer, device = p["coupling"], p["view_regularizer"], pick_device(p["device"])
+    training_rows = _training_rows(rows, graphs, data, nodes)
+    for_batches = random.stage("batches")
+    sampler = Sampler(
+        training_rows,
+        p["batch_size"],
+        for_batches.numpy,
+        couples=data.targets is None
+        or len(graphs.link_targets) > 0
+        or {coupling.name, regularizer.name} != {"none"},
+        aligned=coupling.needs_alignment,
+    )
+    n_points = sampler.batch_size
+    widths = Widths(
+        [view.n_columns for view in rows.views],
+        hidden_of(p["hidden"], data.names),
+        p["encoder_dim"],
+        p["n_components"],
+        0 if data.targets is None else len(data.targets.classes),
+        regularizer.needs_decoders,
+    )
+    network = make_network(widths, random.stage("network").torch, encoders, data.names).to(device)
+    objective = _objective(training_rows, data, p, n_points, random).to(device)
+    is_sum = coupling.reduction == "sum"
+    variance = 1 / (objective.coupling.n_constrained(len(rows.views)) * (n_points if is_sum else 1))
+    targets = [T * math.sqrt(variance) for T in graphs.link_targets]
+    sampler.data = training_rows = replace(training_rows, link_targets=targets)
+    probe = None
+    if len(graphs.held_out_links) > 0:
+        probe = CommonSpaceProbe(network, rows.views, graphs.held_out_links)
+    training = Training(network, objective, sampler, for_batches.torch, member=number)
+    if p["initialization"] == "pca":
+        _start(network, objective.coupling, graphs, training_rows, encoders, p, variance, random)
+    if rows.validation:
+        rule = fusion_rule(data, nodes, p)
+        training.score = _validation_score(network, rule, rows, propagates=p["pseudo_labels"])
+    training.measure = None if probe is None else probe.record
+    return Member(data, nodes, random, training, variance, probe)
+
+
+def _training_rows(
+    rows: Rows, graphs: Graphs, data: Data, nodes: Sequence[NodeLabels]
+) -> TrainingRows:
+    """Rows to train on: which are aligned, and which have a label.
+
+    A linked row that is NaN throughout a view is absent from it: it counts as an unaligned row
+    of the views that have it, and keeps its label there.
+    """
+    found = TrainingRows(
+        rows.views,
+        data.complete,
+        neighbors=graphs.neighbors,
+        coordinates=graphs.coordinates,
+        links=graphs.links if graphs.link_targets else _NO_LINKS,
+        link_targets=graphs.link_targets,
+    )
+    if data.targets is None:
+        return found
+    own = [data.labeled_in(s) for s in range(len(rows.views))]
+    soft = [
+        make_soft_labels(graph, of_view.posterior, codes)
+        for graph, of_view, codes in zip(graphs.graphs, nodes, data.codes, strict=False)
+    ]
+    return replace(
+        found,
+        target=data.targets.of(data.complete),
+        view_labeled=own,
+        view_targets=[codes[chosen] for codes, chosen in zip(data.codes, own, strict=True)],
+        soft_labels=soft,
+    )
+
+
+def _objective(
+    rows: TrainingRows, data: Data, p: Mapping[str, Any], n_points: int, random: Randomness
+) -> Objective:
+    coupling, regularizer, weight = p["coupling"], p["view_regularizer"], None
+    # With soft labels, class weights act through the prior probabilities.
+    if data.targets is not None and not p["pseudo_labels"]:
+        codes = data.targets.of(data.labeled())
+        weight = weigh_classes(p["class_weight"], codes, data.targets.classes)
+    generator = random.stage("coupling").torch
+    sizes = CouplingSizes(len(rows.views), p["n_components"], n_points, generator)
+    return Objective(
+        coupling.build(sizes),
+        regularizer.build(),
+        coupling_weight=coupling.weight,
+        regularizer_weight=regularizer.weight,
+        head_weight=p.get("head_weight", 1.0),
+        class_weight=None if weight is None else torch.as_tensor(weight, dtype=torch.float32),
+        source_views=rows.source_views,
+        # Where costs are sums over the rows of a batch, so is the distance of linked rows.
+        alignment_weight=p["alignment_weight"] * (n_points if coupling.reduction == "sum" else 1),
+        reduction=coupling.reduction,
+    )
+
+
+def _start(
+    network: MultiViewNetwork,
+    coupling: Coupling,
+    graphs: Graphs,
+    rows: TrainingRows,
+    encoders: Sequence[nn.Module | None],
+    p: Mapping[str, Any],
+    variance: float,
+    random: Randomness,
+) -> None:
+    """Set encoders to principal components, latents to targets, references to samples."""
+    for s, (pca, given) in enumerate(zip(graphs.components, encoders, strict=True)):
+        if given is None:
+            start_at_principal_components(network, s, pca, p["n_components"], variance)
+        if rows.link_targets:
+            start_at_targets(network, s, rows, is_own=given is not None)
+    if coupling.reference_based:
+        start_references(network, coupling, rows, random.stage("references"))
+
+
+def fusion_rule(data: Data, nodes: Sequence[NodeLabels], p: Mapping[str, Any]) -> FusionRule:
+    """Which predictors count, by the labels that they are trained on.
+
+    Parameters
+    ----------
+    data : Data
+        The labels.
+    nodes : sequence of NodeLabels
+        Labels of the nodes of every view; none without pseudo-labels.
+    p : dict of str to object
+        The parameters of the estimator.
+    """
+    n_classes, n_known = len(data.known.classes), data.labels_per_view
+    target = data.known.of(data.complete)
+    if min(n_known) < max(n_known) and (target < 0).any():  # labels are transferred to every view
+        n_known = [max(n_known)] * len(n_known)
+    for s, of_view in enumerate(nodes):
+        n_known[s] = max(n_known) if of_view.taught else n_known[s]
+    own = [codes[data.labeled_in(s)] for s, codes in enumerate(data.codes)]
+    counts = np.bincount(np.concatenate([target[target >= 0], *own]), minlength=n_classes) + 1
+    return FusionRule(
+        len(np.unique(target[target >= 0])) == n_classes,
+        p["head_weight"] == 0 and not p["pseudo_labels"],
+        tuple(n_known),
+        tuple(np.log(counts / counts.sum()).tolist()),
+    )
+
+
+def _validation_score(
+    network: MultiViewNetwork, rule: FusionRule, rows: Rows, *, propagates: bool
+) -> Callable[[], float]:
+    """Accuracy of the heads of the network on the validation rows."""
+    rule = replace(rule, joint=rule.joint and not propagates)
+    ensemble = HeadEnsemble([EnsembleMember(network, rule)], None)
+    validation = rows.data.validation
+    assert validation is not None
+    target = validation.target
+
+    def accuracy() -> float:
+        network.eval()
+        log_probs = predict_ensemble(ensemble, rows.validation, lambda log_p: log_p[0])
+        return float(np.mean(log_probs.argmax(axis=1) == target))
+
+    return accuracy
+
+
+def train_networks(
+    fits: Sequence[tuple[Sequence[Member], Mapping[str, Any]]],
+    training: AbstractContextManager[None],
+    checkpoint: Checkpoint | None,
+) -> None:
+    """Train the networks of all fits, those of one shape and with equal parameters together.
+
+    Parameters
+    ----------
+    fits : sequence of (sequence of Member, dict of str to object)
+        Members and parameters of every fit.
+    training : context manager
+        Entered while networks are trained.
+    checkpoint : Checkpoint or None
+        Where to resume from, and what to write.
+    """
+    groups: dict[Hashable, list[Member]] = {}
+    parameters: dict[Hashable, Mapping[str, Any]] = {}
+    for members, p in fits:
+        for i, member in enumerate(members):
+            # Distributed over processes, networks are trained one after the other.
+            key: Hashable = i if is_distributed() else _group(member, p)
+            groups.setdefault(key, []).append(member)
+            parameters.setdefault(key, p)
+    chosen, every = [], list[Training]()
+    for key, together in groups.items():
+        first, p, trainings = together[0], parameters[key], [one.training for one in together]
+        schedule = _schedule(first.training.sampler, first.data.names, p)
+        chosen.append((make_trainer(trainings, p, schedule), schedule))
+        every += trainings
+    with training:
+        for i, (trainer, schedule) in enumerate(chosen):
+            sampler, saved = trainer.trainings[0].sampler, checkpoint
+            if any(one.interrupted for one in every):
+                # An interrupt ends all trainings; a resumed fit continues as if there were none.
+                schedule, saved = replace(schedule, max_epochs=1), None
+            with suited_threads(trainer.network, sampler.batch_size, sampler.data.views[0].device):
+                train(trainer, schedule, saved, i)
+
+
+def has_own_modules(p: Mapping[str, Any]) -> bool:
+    """Whether an encoder, the coupling or the view regularizer is a module of the user's."""
+    given = p["encoders"]
+    own = given.values() if isinstance(given, Mapping) else given or ()
+    return any(f is not None for f in own) or None in (
+        p["coupling"].name,
+        p["view_regularizer"].name,
+    )
+
+
+def _group(member: Member, p: Mapping[str, Any]) -> Hashable:
+    """What must be equal in networks that are trained together."""
+    own = {"random_state", "n_estimators", "coupling", "view_regularizer"}
+    shared = {name: repr(value) for name, value in p.items() if name not in own}
+    for spec in (p["coupling"], p["view_regularizer"]):
+        if spec.name is None:  # a user's own module may not take leading dimensions
+            return id(member)
+        settings = {k: v for k, v in spec.get_params().items() if k not in _PER_MEMBER}
+        shared[spec.parameter] = repr((spec.name, settings))
+    is_exact = math.isinf(p["coupling"].orthogonality_weight)
+    return tuple(member.data.names), is_exact, tuple(shared.items()), member.training.shape
+
+
+def _schedule(sampler: Sampler, names: Sequence[str], p: Mapping[str, Any]) -> Schedule:
+    """Length of a training, and what is called after every epoch.
+
+    Without `max_epochs`, there are at least 10 epochs, and enough for 80 steps; in long
+    tables, epochs are shortened so that there are no more than 600.
+    """
+    max_epochs, n_steps = p["max_epochs"], p["steps_per_epoch"]
+    if max_epochs is None:
+        n_steps = n_steps or min(sampler.n_steps, _MAX_STEPS // _MIN_EPOCHS)
+        max_epochs = max(_MIN_EPOCHS, math.ceil(_MIN_STEPS / n_steps))
+    return Schedule(
+        max_epochs,
+        n_steps,
+        p.get("patience"),
+        tuple(p["callbacks"] or ()),
+        list(names),
+        wants_progress(p["verbose"]),
+        None if p["checkpoint"] is None else p["checkpoint_every"],
+    )
+
+
+def make_trainer(
+    trainings: Sequence[Training], p: Mapping[str, Any], schedule: Schedule
+) -> Trainer:
+    """The trainer of networks that are trained together, by their device and processes."""
+    options = (p["learning_rate"], p["precision"])
+    if is_distributed():
+        return DDPTrainer(trainings[0], *options)
+    on_gpu = pick_device(p["device"]).type == "cuda"
+    if len(trainings) == 1 and (has_own_modules(p) or not on_gpu):
+        return SingleTrainer(trainings[0], *options)
+    trainer = BatchedTrainer(trainings, *options)
+    if on_gpu and schedule.is_fixed:
+        n_steps = schedule.steps_per_epoch or trainings[0].sampler.n_steps
+        trainer.draw_in_advance(schedule.max_epochs * n_steps)
+    return trainer
+
+
+def apply_network(
+    member: Member, graphs: Graphs, p: Mapping[str, Any], encoders: Sequence[Any], *, null: bool
+) -> Trained:
+    """Compute the plan, latents of a sample, and the features of the graphs' nodes.
+
+    Parameters
+    ----------
+    member : Member
+        The member, trained.
+    graphs : Graphs
+        Those of the rows.
+    p : dict of str to object
+        The parameters of the estimator.
+    encoders : sequence of nn.Module or None
+        Encoders of the user's own, whose weights are left as they are.
+    null : bool
+        Whether to compute the permutation null of the plan.
+    """
+    network, views = member.training.network, member.training.sampler.data.views
+    if p.get("pseudo_labels", False):
+        own = tuple(f"encoders.{s}." for s, given in enumerate(encoders) if given is not None)
+        _round_weights(network, own)
+    with (
+        suited_threads(network, member.training.sampler.batch_size, views[0].device),
+        catch_interrupt() as interrupt,  # the last pass must not lose the trained network
+    ):
+        plan, random = _plan(member, p, null=null), member.random.stage("latents").numpy
+        rows = [random.permutation(view.n_rows)[:_N_LATENTS] for view in views]
+        latents = embed_rows(network, views, rows)
+        used = graphs.graphs if member.nodes else []
+        features = [encode_nodes(graph, network.encoders[s]) for s, graph in enumerate(used)]
+    return Trained(plan, latents, features, member.training.interrupted or interrupt.requested)
+
+
+def _round_weights(network: MultiViewNetwork, own: tuple[str, ...]) -> None:
+    """Round weights to float16, which halves the model file, but those of the user's encoders."""
+    with torch.no_grad():
+        for name, weight in network.named_parameters():
+            if not name.startswith(own):
+                weight.copy_(round_to_float16(weight))
+
+
+def _plan(member: Member, p: Mapping[str, Any], *, null: bool) -> ViewPlan | None:
+    """The plan over the views from a last pass over all rows; None without a coupling."""
+    network, sampler = member.training.network, member.training.sampler
+    coupling, spec = member.training.objective.coupling, p["coupling"]
+    if not coupling.couples:
+        return None
+    rows, planner = sampler.data, spec.planner
+    random, null_random = member.random.stage("plan"), member.random.stage("null")
+    sizes = spec.reduction, sampler.batch_size
+    plan = plan_views(network, coupling, rows, planner, *sizes, random.numpy, random.torch)
+    if not null:
+        return plan
+    generators = null_random.numpy, null_random.torch
+    return replace(plan, null=draw_null(rows.views, p["n_components"], planner, *generators))
