@@ -14,9 +14,12 @@ from sklearn.decomposition import PCA
 
 from hotview.estimators import fit as fit_module
 from hotview.estimators.base import MultiViewEstimator
+from hotview.semisupervised import learner as learner_module
 from hotview.semisupervised.class_prior import class_priors
 
 __all__ = ["STAGES", "record_stages"]
+
+LEFT_OUT = []
 
 STAGES = (
     *("rows", "links", "components", "graphs", "prior", "soft labels", "start", "networks"),
@@ -44,6 +47,11 @@ def record_stages():
     """Record the fits inside: yields a list, to which every fit adds its dict of stages."""
     found, started = [], []
     train, set_fitted = fit_module.train_networks, MultiViewEstimator._set_fitted
+    score = learner_module.score_left_out
+
+    def score_and_record(*arguments):
+        LEFT_OUT[:] = [score(*arguments)]
+        return LEFT_OUT[0]
 
     def train_and_record(fits, *others):
         trainings = [member.training for members, _ in fits for member in members]
@@ -58,6 +66,7 @@ def record_stages():
 
     with (
         patch.object(fit_module, "train_networks", train_and_record),
+        patch.object(learner_module, "score_left_out", score_and_record),
         patch.object(MultiViewEstimator, "_set_fitted", set_and_record),
     ):
         yield found
@@ -67,9 +76,8 @@ def _stages(fit, started):
     rows, graphs, pseudo = (getattr(fit.prepared, x) for x in ("rows", "graphs", "pseudo"))
     members, learner = fit.prepared.members, fit.learner
     trainings = [member.training for member in members]
-    ensemble = getattr(learner, "ensemble", None)
-    predictors = getattr(ensemble, "predictors", None)
-    left_out = getattr(learner, "left_out", [])
+    predictors = getattr(learner, "predictors", None)
+    left_out = LEFT_OUT.pop() if LEFT_OUT else []
     log_prior = None
     if rows.data.targets is not None:
         log_prior = np.log(class_priors(rows.data.codes, len(rows.data.known.classes)))
@@ -99,14 +107,12 @@ def _stages(fit, started):
             or [[None] * 4 for _ in members]
         ),
         "predictors": None
-        if predictors is None
+        if pseudo is None
         else [
-            [[knn.points, knn.counts, knn.soft_labels] for knn in predictors.knn],
-            _plain([predictors.ridge, predictors.joint]),
+            [[getattr(p["neighbors"], x) for x in ("points", "counts", "soft_labels")] for p in predictors.views],
+            [[_plain(p["ridge"]) for p in predictors.views], _plain(predictors.joint["ridge"].ridge) if predictors.joint else None],
         ],
-        "weights": _plain(
-            [getattr(ensemble, "super_learner", None), getattr(ensemble, "pool", None)]
-        ),
+        "weights": _plain([getattr(learner, "weights", None), None]),
         "out-of-fold scores": _plain(getattr(learner, "scores", {})),
         "similarity": _plain(fit.similarity),
         "common space": _plain(fit.common_space),

@@ -192,7 +192,7 @@ def predict(
 def _check_shares(alpha: float | None, abstain_below: float | None) -> None:
     """Raise an error for options that are no shares."""
     from hotview._validation import check_share
-    from hotview.estimators.calibration import check_alpha
+    from hotview.semisupervised.calibration import check_alpha
 
     if alpha is not None:
         check_alpha(alpha, "--set")

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from hotview._messages import warn_user
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import ViewTable, check_aligned_tables, check_choice, check_known_tables
-from hotview.estimators.calibration import ScoresByViews
+from hotview.semisupervised.calibration import ScoresByViews
 from hotview.estimators.diagnostics import describe_training
 from hotview.estimators.html_summary import summarize_as_html
 from hotview.estimators.inference import encode_rows

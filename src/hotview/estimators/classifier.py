@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -19,15 +21,16 @@ from hotview._validation import ViewTable
 from hotview.data import Data, hold_out, labeled_data, validation_data
 from hotview.data.labels import check_all_known
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.calibration import check_alpha, group_rows, rows_needed, score_sets
-from hotview.estimators.inference import (
-    HeadEnsemble,
-    PredictorEnsemble,
+from hotview.semisupervised.calibration import (
+    check_alpha,
     disagreement,
+    group_rows,
     log_mean,
-    predict_ensemble,
-    prediction_error,
+    rows_needed,
+    score_sets,
 )
+from hotview.estimators.inference import predict_rows, prediction_error
+from hotview.nn.batched import NetworkOutputs
 from hotview.estimators.randomness import Randomness, keep_random
 from hotview.losses.specifications import RegularizerSpec
 from hotview.semisupervised.class_prior import replace_prior, weigh_classes
@@ -313,7 +316,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         learner = fit.learner
         assert learner is not None
         self.classes_ = fit.prepared.data.known.classes
-        self._ensemble: HeadEnsemble | PredictorEnsemble = learner.ensemble
+        self._learner = learner
         self._set_scores, self._disagreement = learner.set_scores, learner.disagreement
         self.trained_on_["out_of_fold"] = learner.scores
 
@@ -441,7 +444,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
             scaler = self._columns[name]
             rows = check_finite(name, table, scaler.impute, scaler)
             present[rows, self.view_names_.index(name)] = True
-        return group_rows(self._ensemble.rule.count_views(torch.from_numpy(present)).numpy())
+        return group_rows(self._learner.rule.count_views(torch.from_numpy(present)).numpy())
 
     def _predict_both(
         self, Xs: Views, progress: Callable[[int], object] | None = None
@@ -463,7 +466,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     ) -> Array:
         """The reduced log-probabilities of all members; see `predict_ensemble`."""
         views = self._rows(tables)
-        reduced = predict_ensemble(self._ensemble, views, reduce, progress)
+        predict = partial(self._learner.log_proba, outputs=NetworkOutputs(self.networks_))
+        reduced = predict_rows(predict, views, reduce, progress)
         is_empty = np.isnan(reduced if reduced.ndim == 1 else reduced[:, 0])
         if is_empty.any():
             raise prediction_error(np.flatnonzero(is_empty), views, self.view_names_)

@@ -23,7 +23,6 @@ from hotview.estimators.diagnostics import (
     warn_of_labels,
     warn_of_result,
 )
-from hotview.estimators.learner import Learner, fit_learner
 from hotview.estimators.networks import (
     Member,
     Trained,
@@ -36,6 +35,8 @@ from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
 from hotview.estimators.randomness import Randomness, member_states
 from hotview.estimators.rows import Graphs, Rows, build_graphs, preprocess
 from hotview.estimators.shared_structure import measure_common_spaces, measure_similarity
+from hotview.nn.batched import NetworkOutputs
+from hotview.semisupervised.learner import SemiSupervised
 from hotview.semisupervised.soft_labels import PseudoLabels, propagate_labels
 from hotview.similarity import CommonSpace, ViewSimilarity
 from hotview.training.checkpoint import Checkpoint
@@ -87,7 +88,7 @@ class Fit:
         What was computed with the network of every member.
     plans : list of ViewPlan
         The plans of all members; none without a coupling.
-    learner : Learner or None
+    learner : SemiSupervised or None
         What predicts new rows; None without labels.
     similarity : ViewSimilarity or None
         Similarity of the views by linked rows; None without enough of them.
@@ -98,7 +99,7 @@ class Fit:
     prepared: PreparedFit
     trained: list[Trained]
     plans: list[ViewPlan]
-    learner: Learner | None
+    learner: SemiSupervised | None
     similarity: ViewSimilarity | None
     common_space: CommonSpace | None
 
@@ -184,10 +185,28 @@ def finish(prepared: PreparedFit, *, view_tests: bool) -> Fit:
     learner = similarity = None
     with catch_interrupt() as interrupt:  # Ctrl-C must not lose the trained networks
         if rows.data.targets is not None:
-            learner = fit_learner(rows, graphs, members, trained, prepared.pseudo, p)
+            learner = _learn(prepared, trained)
         if view_tests:
             similarity = measure_similarity(rows, graphs)
         common_space = measure_common_spaces(members)
     found = Fit(prepared, trained, plans, learner, similarity, common_space)
     warn_of_result(prepared.warnings, found, interrupted=interrupt.requested)
     return found
+
+
+def _learn(prepared: PreparedFit, trained: Sequence[Trained]) -> SemiSupervised:
+    """Predictors of new rows, weighed by labels that members left out."""
+    members, p = prepared.members, prepared.p
+    networks = [member.training.network for member in members]
+    return SemiSupervised.fit(
+        prepared.graphs.graphs,
+        prepared.rows.data,
+        [member.data for member in members],
+        prepared.pseudo,
+        NetworkOutputs(networks, [one.features for one in trained]),
+        randoms=[member.random.numpy for member in members],
+        fusion=p["fusion"],
+        joint_only=p["head_weight"] == 0,
+        class_prior=p["class_prior"],
+        class_weight=p["class_weight"],
+    )

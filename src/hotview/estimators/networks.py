@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,7 @@ from hotview._archive import round_to_float16
 from hotview._processes import is_distributed
 from hotview._types import Array, IntArray
 from hotview.data import Data
-from hotview.estimators.inference import (
-    EnsembleMember,
-    FusionRule,
-    HeadEnsemble,
-    predict_ensemble,
-)
+from hotview.estimators.inference import predict_rows
 from hotview.estimators.initialization import (
     start_at_principal_components,
     start_at_targets,
@@ -33,9 +29,11 @@ from hotview.estimators.rows import Graphs, Rows
 from hotview.losses import Coupling
 from hotview.losses.objective import Objective
 from hotview.losses.specifications import CouplingSizes
+from hotview.nn.batched import NetworkOutputs
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.semisupervised.class_prior import weigh_classes
 from hotview.semisupervised.graph import encode_nodes
+from hotview.semisupervised.learner import SemiSupervised
 from hotview.semisupervised.soft_labels import NodeLabels, make_soft_labels
 from hotview.similarity import CommonSpace, measure_common_space
 from hotview.training.batched import BatchedTrainer
@@ -225,8 +223,7 @@ def prepare_member(
     if p["initialization"] == "pca":
         _start(network, objective.coupling, graphs, training_rows, encoders, p, variance, random)
     if rows.validation:
-        rule = fusion_rule(data, nodes, p)
-        training.score = _validation_score(network, rule, rows, propagates=p["pseudo_labels"])
+        training.score = _validation_score(network, rows, data, nodes, p)
     training.measure = None if probe is None else probe.record
     return Member(data, nodes, random, training, variance, probe)
 
@@ -307,47 +304,23 @@ def _start(
         start_references(network, coupling, rows, random.stage("references"))
 
 
-def fusion_rule(data: Data, nodes: Sequence[NodeLabels], p: Mapping[str, Any]) -> FusionRule:
-    """Which predictors count, by the labels that they are trained on.
-
-    Parameters
-    ----------
-    data : Data
-        The labels.
-    nodes : sequence of NodeLabels
-        Labels of the nodes of every view; none without pseudo-labels.
-    p : dict of str to object
-        The parameters of the estimator.
-    """
-    n_classes, n_known = len(data.known.classes), data.labels_per_view
-    target = data.known.of(data.complete)
-    if min(n_known) < max(n_known) and (target < 0).any():  # labels are transferred to every view
-        n_known = [max(n_known)] * len(n_known)
-    for s, of_view in enumerate(nodes):
-        n_known[s] = max(n_known) if of_view.taught else n_known[s]
-    own = [codes[data.labeled_in(s)] for s, codes in enumerate(data.codes)]
-    counts = np.bincount(np.concatenate([target[target >= 0], *own]), minlength=n_classes) + 1
-    return FusionRule(
-        len(np.unique(target[target >= 0])) == n_classes,
-        p["head_weight"] == 0 and not p["pseudo_labels"],
-        tuple(n_known),
-        tuple(np.log(counts / counts.sum()).tolist()),
-    )
-
-
 def _validation_score(
-    network: MultiViewNetwork, rule: FusionRule, rows: Rows, *, propagates: bool
+    network: MultiViewNetwork,
+    rows: Rows,
+    data: Data,
+    nodes: Sequence[NodeLabels],
+    p: Mapping[str, Any],
 ) -> Callable[[], float]:
-    """Accuracy of the heads of the network on the validation rows."""
-    rule = replace(rule, joint=rule.joint and not propagates)
-    ensemble = HeadEnsemble([EnsembleMember(network, rule)], None)
+    """Accuracy of the heads of the network on the validation rows, averaged."""
+    learner = SemiSupervised.of_heads(data, nodes, joint_only=p["head_weight"] == 0)
     validation = rows.data.validation
     assert validation is not None
     target = validation.target
 
     def accuracy() -> float:
         network.eval()
-        log_probs = predict_ensemble(ensemble, rows.validation, lambda log_p: log_p[0])
+        predict = partial(learner.log_proba, outputs=NetworkOutputs([network]))
+        log_probs = predict_rows(predict, rows.validation, lambda log_p: log_p[0])
         return float(np.mean(log_probs.argmax(axis=1) == target))
 
     return accuracy

@@ -69,6 +69,10 @@ class Randomness:
         generator = torch.Generator().manual_seed(_integer(for_torch))
         return Generators(np.random.default_rng(for_numpy), generator)
 
+    def numpy(self, name: str) -> np.random.Generator:
+        """The numpy generator of a stage."""
+        return self.stage(name).numpy
+
     def _sequence(self, name: str) -> np.random.SeedSequence:
         # Keyed by the name, not by a number: a new stage does not change the others.
         return np.random.SeedSequence(self._entropy, spawn_key=tuple(name.encode()))

@@ -33,7 +33,7 @@ from hotview.training.table_scan import TableScan, check_finite, scan_tables
 if TYPE_CHECKING:
     from sklearn.decomposition import PCA
 
-__all__ = ["Graphs", "Rows", "build_graphs", "preprocess", "take_rows"]
+__all__ = ["Graphs", "Rows", "build_graphs", "preprocess"]
 
 _MIN_LINKS = 3  # linked rows that are aligned
 _MIN_SPLIT, _MAX_HELD_OUT = 20, 20  # linked rows of which some are held out, and how many
@@ -261,21 +261,3 @@ def _split_links(
     n = min(_MAX_HELD_OUT, len(links) // 5) if len(links) >= _MIN_SPLIT else 0
     trained = links[np.sort(order[n:])]
     return trained if len(trained) >= _MIN_LINKS else none, links[np.sort(order[:n])]
-
-
-def take_rows(views: Sequence[ViewRows], rows: IntArray) -> dict[int, Tensor]:
-    """Standardized rows of individuals, by number of the view; NaN where one is absent.
-
-    Parameters
-    ----------
-    views : sequence of ViewRows
-        The views.
-    rows : ndarray of int64, shape (n_rows, n_views)
-        Numbers of individuals' rows in every view, −1 where absent.
-    """
-    Xs = {}
-    for s, view in enumerate(views):
-        X = view.take_on_all_ranks(np.maximum(rows[:, s], 0))
-        absent = torch.from_numpy(rows[:, s] < 0).to(X.device)
-        Xs[s] = X.masked_fill(absent.unsqueeze(1), torch.nan)
-    return Xs

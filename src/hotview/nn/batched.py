@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +12,14 @@ from torch.nn.functional import pad
 
 from hotview.nn.multiview import MultiViewNetwork
 
-__all__ = ["BatchedLinear", "MemberEncoders", "PerMember", "batch_networks", "copy_weights"]
+__all__ = [
+    "BatchedLinear",
+    "MemberEncoders",
+    "NetworkOutputs",
+    "PerMember",
+    "batch_networks",
+    "copy_weights",
+]
 
 _ABSENT = -1e30  # logit of a class that a member does not have: its probability is exactly 0
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -139,6 +146,48 @@ class MemberEncoders:
         for weight, bias in others:
             Y = torch.baddbmm(bias, Y.relu_(), weight)
         return Y
+
+
+class NetworkOutputs:
+    """Features and logits of new rows by networks that are used together.
+
+    Parameters
+    ----------
+    networks : sequence of MultiViewNetwork
+        The networks.
+    features : sequence of sequence of (ndarray, float), default=()
+        From `encode_nodes`, of every network and view, where it was fitted on graphs.
+    """
+
+    def __init__(
+        self,
+        networks: Sequence[MultiViewNetwork],
+        features: Sequence[Sequence[tuple[Any, float]]] = (),
+    ) -> None:
+        self.networks, self.features = list(networks), list(features)
+        pairs = zip(
+            zip(*(network.encoders for network in networks), strict=True),
+            zip(*(network.view_heads for network in networks), strict=True),
+            strict=True,
+        )
+        self._encoders = [MemberEncoders(encoders, heads) for encoders, heads in pairs]
+        joint = [network.joint_head for network in networks]
+        self._joint = None if None in joint else _stack_linear(joint)
+
+    def member(self, i: int) -> NetworkOutputs:
+        """Those of one network."""
+        return NetworkOutputs([self.networks[i]], self.features[i : i + 1])
+
+    def encode(self, s: int, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Features and logits of standardized rows of view s, as `MemberEncoders` returns them."""
+        return self._encoders[s](X)
+
+    def joint_logits(self, features: Mapping[int, Tensor]) -> Tensor:
+        """Logits by the joint heads, (members, rows, classes), from features of all views."""
+        assert self._joint is not None
+        weight, bias = self._joint
+        by_member = [F.unflatten(1, (len(self.networks), -1)) for _, F in sorted(features.items())]
+        return torch.baddbmm(bias, torch.cat(by_member, dim=2).transpose(0, 1), weight)
 
 
 def _stack_linear(layers: Sequence[Any]) -> tuple[Tensor, Tensor]:

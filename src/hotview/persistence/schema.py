@@ -20,7 +20,7 @@ from hotview._validation.tables import can_be_saved
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.base import CONTAINERS, MultiViewEstimator
 from hotview.estimators.batch_correction import BatchOffsets
-from hotview.estimators.calibration import ScoresByViews
+from hotview.semisupervised.calibration import ScoresByViews
 from hotview.estimators.inference import FusionRule
 from hotview.ingest.columns import Column, ViewColumns
 from hotview.losses.coupling_specs import COUPLINGS

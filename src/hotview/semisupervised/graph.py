@@ -46,6 +46,9 @@ class RowSource(Protocol):
     def take(self, rows: IntArray) -> Tensor:
         """Rows by number, as float32 on the device."""
 
+    def take_on_all_ranks(self, rows: IntArray) -> Tensor:
+        """The same, called by all processes together, where there are several."""
+
 
 class ArrayRows:
     """Rows of an array, as a `RowSource`.
@@ -62,6 +65,8 @@ class ArrayRows:
     def take(self, rows: IntArray) -> Tensor:
         """Rows by number."""
         return torch.as_tensor(self.X[rows], dtype=torch.float32)
+
+    take_on_all_ranks = take
 
 
 @dataclass(frozen=True)

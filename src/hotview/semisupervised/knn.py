@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -21,6 +21,8 @@ from hotview.semisupervised.nearest import Scorer, find_nearest
 
 if TYPE_CHECKING:
     from sklearn.decomposition import PCA
+
+    from hotview.semisupervised.predictors import LabeledView, ViewInputs
 
 __all__ = ["FLOOR", "Coordinates", "KNNPredictor", "PCABasis"]
 
@@ -135,6 +137,10 @@ class KNNPredictor:
         Number of points to find them at; where these have fewer rows, all of them are averaged.
     """
 
+    name: ClassVar[str] = "neighbors"
+    prior_weights: ClassVar[tuple[float, float]] = (1.0, 0.75)
+    needs_networks: ClassVar[bool] = False
+
     coordinates: Coordinates
     points: Tensor
     counts: Tensor | None
@@ -143,11 +149,20 @@ class KNNPredictor:
     n_nearest: int
 
     @classmethod
-    def of_rows(
-        cls, coordinates: Coordinates, points: Tensor, soft_labels: Tensor, k: int
-    ) -> KNNPredictor:
-        """The classifier by the k nearest of some rows."""
-        return cls(coordinates, points, None, soft_labels, k, k)
+    def fit(cls, view: LabeledView) -> KNNPredictor:
+        """The nodes of the graph with their labels, beside the features of all members."""
+        graph, features = view.graph, view.features
+        width = features[0][0].shape[1] if features else 0
+        coordinates = Coordinates.concatenate(graph.basis, [scale for _, scale in features], width)
+        weight = np.sqrt(max(len(features), 1))
+        points = np.hstack([graph.points, *(F / weight for F, _ in features)])
+        as_float32 = partial(torch.as_tensor, dtype=torch.float32, device=graph.rows.device)
+        k = graph.n_neighbors
+        return cls(coordinates, as_float32(points), None, as_float32(view.nodes.votes), k, k)
+
+    def log_scores(self, rows: ViewInputs) -> Tensor:
+        """Log-likelihoods of the classes, (n_rows, n_classes)."""
+        return self.predict_log_proba(self.coordinates.project(rows.X, rows.features), rows.own)
 
     def predict_log_proba(self, Y: Tensor, own: Tensor | None = None) -> Tensor:
         """Logarithm of the mean soft label of the nearest neighbors.

@@ -1,18 +1,21 @@
-"""Predictors of new rows: neighbors and ridge regressions of every view, and of all jointly."""
+"""Predictors of the classes of new rows: of one view each, and of all views of a row jointly.
+
+A predictor of one view is a class with the members of `Predictor` and an entry in `PREDICTORS`; how
+it is weighed, saved, loaded and exported follows from that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from hotview._types import Array, IntArray
-from hotview.semisupervised.knn import FLOOR, Coordinates, KNNPredictor
+from hotview.semisupervised.knn import FLOOR, KNNPredictor
 from hotview.semisupervised.ridge import RidgePredictor, fit_ridge, thin_rows
 
 if TYPE_CHECKING:
@@ -20,131 +23,287 @@ if TYPE_CHECKING:
     from hotview.semisupervised.graph import ViewGraph
     from hotview.semisupervised.soft_labels import NodeLabels
 
-__all__ = ["ViewPredictors", "fit_predictors"]
+__all__ = [
+    "PREDICTORS",
+    "HeadPredictor",
+    "JointHead",
+    "LabeledView",
+    "NetworkOutputs",
+    "Predictor",
+    "Predictors",
+    "ViewInputs",
+    "fit_joint_ridge",
+    "take_rows",
+]
 
 
 @dataclass(frozen=True)
-class ViewPredictors:
-    """A nearest-neighbor predictor and a ridge regression of every view, and a joint one.
+class LabeledView:
+    """What a predictor of one view is fitted to.
 
     Parameters
     ----------
-    knn : list of KNNPredictor
-        The nearest-neighbor predictor of every view.
-    ridge : list of RidgePredictor
-        The ridge regression of every view.
-    joint : RidgePredictor or None
-        That of whichever views a row has; None where no row with a label has two views.
-    log_prior : Tensor of float64, shape (n_views, n_classes)
+    graph : ViewGraph
+        The graph of the view.
+    nodes : NodeLabels
+        Labels of its nodes.
+    features : sequence of (ndarray, float)
+        From `encode_nodes`, of every ensemble member; empty without networks.
+    log_prior : Tensor of float64, shape (n_classes,)
+        Logarithms of the prior probabilities that labels are posteriors of.
+    """
+
+    graph: ViewGraph
+    nodes: NodeLabels
+    features: Sequence[tuple[Array, float]]
+    log_prior: Tensor
+
+
+@dataclass(frozen=True)
+class ViewInputs:
+    """Rows of one view, as predictors take them.
+
+    Parameters
+    ----------
+    X : Tensor of shape (n_rows, n_columns)
+        Standardized rows, 0 where absent.
+    features : Tensor of float64, shape (n_rows, n_features)
+        Features by all ensemble members, side by side: in float32, rounding would choose among
+        neighbors. Without networks they have no columns.
+    logits : Tensor of float64, shape (n_members, n_rows, n_classes)
+        Logits by the heads of all members.
+    own : Tensor of int64 or None, default=None
+        Numbers of the nodes that are the rows themselves, −1 for others: a row is not a neighbor of
+        its own.
+    """
+
+    X: Tensor
+    features: Tensor
+    logits: Tensor
+    own: Tensor | None = None
+
+
+class Predictor(Protocol):
+    """Class scores of the rows of one view.
+
+    `prior_weights` are its weights, before any label was left out, in views with labels and in
+    others; `needs_networks` says whether it is used only where there are some.
+    """
+
+    name: ClassVar[str]
+    prior_weights: ClassVar[tuple[float, float]]
+    needs_networks: ClassVar[bool]
+
+    @classmethod
+    def fit(cls, view: LabeledView) -> Self:
+        """Fit it to labels of the nodes of a graph."""
+
+    def log_scores(self, rows: ViewInputs) -> Tensor:
+        """Log-likelihoods of the classes up to constants, (n_rows, n_classes); or by member."""
+
+    def condense(self, random: np.random.Generator) -> Self:
+        """A smaller predictor for new rows, if it has one."""
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same predictor on another device."""
+
+
+@dataclass(frozen=True)
+class HeadPredictor:
+    """The heads of networks, whose prior is divided out.
+
+    Parameters
+    ----------
+    log_prior : Tensor of float64, shape (n_classes,)
+        Logarithms of the prior probabilities of the labels that networks were trained on.
+    floor : float
+        Added to every probability.
+    """
+
+    name: ClassVar[str] = "head"
+    prior_weights: ClassVar[tuple[float, float]] = (0.5, 0.4)
+    needs_networks: ClassVar[bool] = True
+
+    log_prior: Tensor
+    floor: float = FLOOR
+
+    @classmethod
+    def fit(cls, view: LabeledView) -> HeadPredictor:
+        """Networks are trained already."""
+        return cls(view.log_prior)
+
+    def log_scores(self, rows: ViewInputs) -> Tensor:
+        """Log-likelihoods of the classes, (n_members, n_rows, n_classes)."""
+        if self.floor == 0:
+            return rows.logits.double().log_softmax(-1) - self.log_prior
+        return (rows.logits.double() - self.log_prior).softmax(-1).add_(self.floor).log_()
+
+    def condense(self, random: np.random.Generator) -> HeadPredictor:
+        """The same predictor: networks are kept as they are."""
+        return self
+
+    def to(self, device: torch.device | str) -> HeadPredictor:
+        """The same predictor on another device."""
+        return replace(self, log_prior=self.log_prior.to(device))
+
+
+@dataclass(frozen=True)
+class JointHead:
+    """The joint heads of networks, for rows that have all views.
+
+    Parameters
+    ----------
+    log_prior : Tensor of float64, shape (n_classes,)
         Logarithms of the prior probabilities of the labels that networks were trained on.
     """
 
-    knn: list[KNNPredictor]
-    ridge: list[RidgePredictor]
-    joint: RidgePredictor | None
+    name: ClassVar[str] = "head"
     log_prior: Tensor
 
-    def score_view(
-        self, s: int, X: Tensor, features: Tensor, logits: Tensor, own: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Log-likelihoods of the classes by the predictors of one view, up to constants.
+    def log_scores(self, rows: Mapping[int, ViewInputs], present: Tensor, outputs: Any) -> Tensor:
+        """Log-likelihoods of the classes, (n_members, n_rows, n_classes); 0 in partial rows."""
+        if len(rows) < present.shape[1] or outputs is None:
+            return self.log_prior.new_zeros(len(present), len(self.log_prior))
+        logits = outputs.joint_logits({s: own.features for s, own in rows.items()})
+        scores: Tensor = logits.log_softmax(-1) - self.log_prior
+        return scores.masked_fill(~present.all(1).view(-1, 1), 0.0)
+
+    def scores_without(self, Xs: Mapping[int, Tensor]) -> Tensor:
+        """Scores without each of the views, (n_rows, n_views, n_classes): rows are partial then."""
+        n_rows = len(next(iter(Xs.values())))
+        return self.log_prior.new_zeros(n_rows, len(Xs), len(self.log_prior))
+
+    def to(self, device: torch.device | str) -> JointHead:
+        """The same predictor on another device."""
+        return JointHead(self.log_prior.to(device))
+
+
+@dataclass(frozen=True)
+class JointRidge:
+    """The ridge regression of whichever views a row has.
+
+    Parameters
+    ----------
+    ridge : RidgePredictor
+        Of the columns of all views.
+    """
+
+    name: ClassVar[str] = "ridge"
+    ridge: RidgePredictor
+
+    def log_scores(self, rows: Mapping[int, ViewInputs], present: Tensor, outputs: Any) -> Tensor:
+        """Log-likelihoods of the classes, (n_rows, n_classes)."""
+        return self.ridge.predict({s: own.X for s, own in rows.items()})
+
+    def scores_without(self, Xs: Mapping[int, Tensor]) -> Tensor:
+        """Scores without each of the views, (n_rows, n_views, n_classes)."""
+        return self.ridge.predict_without(Xs)
+
+    def to(self, device: torch.device | str) -> JointRidge:
+        """The same predictor on another device."""
+        return JointRidge(self.ridge.to(device))
+
+
+#: predictors of one view, in the order of their scores
+PREDICTORS: dict[str, type[Predictor]] = {
+    p.name: p for p in (KNNPredictor, RidgePredictor, HeadPredictor)
+}
+#: predictors of all views of a row
+JOINT: dict[str, type[JointRidge] | type[JointHead]] = {p.name: p for p in (JointRidge, JointHead)}
+
+
+@dataclass(frozen=True)
+class Predictors:
+    """The predictors of every view, and a joint one.
+
+    Parameters
+    ----------
+    views : list of dict of str to Predictor
+        By view, predictors by their names.
+    joint : dict of str to JointRidge or JointHead, default={}
+        The joint predictor, if any, by its name.
+    """
+
+    views: list[dict[str, Predictor]] = field(metadata={"kinds": PREDICTORS})
+    joint: dict[str, JointRidge | JointHead] = field(default_factory=dict, metadata={"kinds": JOINT})
+
+    @classmethod
+    def fit(cls, views: Sequence[LabeledView], joint: RidgePredictor | None) -> Predictors:
+        """Fit the predictors of every view, those of networks where there are any."""
+        fitted = [
+            {
+                name: kind.fit(view)
+                for name, kind in PREDICTORS.items()
+                if len(view.features) > 0 or not kind.needs_networks
+            }
+            for view in views
+        ]
+        return cls(fitted, {} if joint is None else {"ridge": JointRidge(joint)})
+
+    @classmethod
+    def of_heads(cls, log_prior: Tensor, *, joint: bool) -> Predictors:
+        """The heads of networks alone, whose probabilities are used as they are.
 
         Parameters
         ----------
-        s : int
-            Number of the view.
-        X : Tensor of shape (n_rows, n_columns)
-            Its standardized rows.
-        features : Tensor of float64, shape (n_rows, n_features)
-            Their features: in float32, rounding would choose among neighbors. They have no columns
-            where neighbors are found by components alone.
-        logits : Tensor of shape (..., n_rows, n_classes)
-            Logits of the same rows by the heads of one network or more.
-        own : Tensor of int64 or None, default=None
-            Numbers of the points that are the rows themselves, −1 for others: a row is not a
-            neighbor of its own.
-
-        Returns
-        -------
-        neighbors, ridge : Tensor of float64, shape (n_rows, n_classes)
-            By neighbors, and by the ridge regression.
-        heads : Tensor of float64, shape (..., n_rows, n_classes)
-            By every head.
+        log_prior : Tensor of float64, shape (n_views, n_classes)
+            Logarithms of the shares of the labels.
+        joint : bool
+            Whether the joint heads were trained, too.
         """
-        knn = self.knn[s]
-        neighbors = knn.predict_log_proba(knn.coordinates.project(X, features), own)
-        heads = (logits.double() - self.log_prior[s]).softmax(-1).add_(FLOOR).log_()
-        return neighbors, self.ridge[s].predict({0: X}), heads
+        views: list[dict[str, Predictor]] = [{"head": HeadPredictor(own, 0.0)} for own in log_prior]
+        return cls(views, {"head": JointHead(log_prior.mean(0).log_softmax(0))} if joint else {})
 
-    def condense(self, random: np.random.Generator) -> ViewPredictors:
-        """The same predictors, with fewer points that are neighbors; see `KNNPredictor.condense`.
+    def log_scores(self, s: int, rows: ViewInputs) -> list[Tensor]:
+        """Log-likelihoods of the classes by every predictor of view s."""
+        return [predictor.log_scores(rows) for predictor in self.views[s].values()]
+
+    def condense(self, random: np.random.Generator) -> Predictors:
+        """The same predictors, smaller where they can be.
 
         Parameters
         ----------
         random : numpy Generator
             Source of the first centers of clusters.
         """
-        return replace(self, knn=[knn.condense(random) for knn in self.knn])
+        views = [{name: p.condense(random) for name, p in own.items()} for own in self.views]
+        return replace(self, views=views)
 
-    def to(self, device: torch.device | str) -> ViewPredictors:
+    def to(self, device: torch.device | str) -> Predictors:
         """The same predictors on another device."""
-        knn, ridge = [one.to(device) for one in self.knn], [one.to(device) for one in self.ridge]
-        joint = None if self.joint is None else self.joint.to(device)
-        return ViewPredictors(knn, ridge, joint, self.log_prior.to(device))
+        views = [{name: p.to(device) for name, p in own.items()} for own in self.views]
+        return Predictors(views, {name: p.to(device) for name, p in self.joint.items()})
 
 
-def fit_predictors(
-    graphs: Sequence[ViewGraph],
-    nodes: Sequence[NodeLabels],
-    data: Data,
-    log_prior: Array,
-    features: Sequence[Sequence[tuple[Array, float]]] = (),
-) -> ViewPredictors:
-    """Fit predictors of new rows.
+class NetworkOutputs(Protocol):
+    """What trained networks say about rows; one of `n_members` that are used together."""
+
+    features: Sequence[Sequence[tuple[Array, float]]]
+
+    def member(self, i: int) -> NetworkOutputs:
+        """Those of one network."""
+
+    def encode(self, s: int, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Features and logits of standardized rows of view s, as of `ViewInputs`."""
+
+    def joint_logits(self, features: Mapping[int, Tensor]) -> Tensor:
+        """Logits by the joint heads, (n_members, n_rows, n_classes), from features of all views."""
+
+
+def fit_joint_ridge(
+    graphs: Sequence[ViewGraph], data: Data, log_prior: Array
+) -> RidgePredictor | None:
+    """Ridge regression of all linked rows with a label, on whichever views they have.
 
     Parameters
     ----------
     graphs : sequence of ViewGraph
         The graph of every view.
-    nodes : sequence of NodeLabels
-        Labels of its nodes, from `label_nodes`.
     data : Data
-        The labels, to which the joint ridge regression is fitted.
+        The labels.
     log_prior : ndarray of shape (n_views, n_classes)
         Logarithms of the prior probabilities that labels are posteriors of.
-    features : sequence of sequences of (ndarray, float), default=()
-        From `encode_nodes` for every view, of every ensemble member; none where neighbors are found
-        by components alone.
-
-    Returns
-    -------
-    ViewPredictors
-        The predictors, on the device of the rows.
     """
-    knn, ridge = [], []
-    for s, (graph, of_nodes) in enumerate(zip(graphs, nodes, strict=True)):
-        knn.append(_fit_knn(graph, of_nodes.votes, [of_member[s] for of_member in features]))
-        ridge.append(of_nodes.ridge.to(graph.rows.device))
-    prior = torch.as_tensor(log_prior, device=graphs[0].rows.device)
-    return ViewPredictors(knn, ridge, fit_joint(graphs, data, log_prior), prior)
-
-
-def _fit_knn(
-    graph: ViewGraph, soft_labels: Array, features: Sequence[tuple[Array, float]]
-) -> KNNPredictor:
-    """The nearest-neighbor predictor by the nodes of a graph and their features by all members."""
-    width = features[0][0].shape[1] if features else 0
-    coordinates = Coordinates.concatenate(graph.basis, [scale for _, scale in features], width)
-    weight = np.sqrt(max(len(features), 1))
-    points = np.hstack([graph.points, *(F / weight for F, _ in features)])
-    as_float32 = partial(torch.as_tensor, dtype=torch.float32, device=graph.rows.device)
-    return KNNPredictor.of_rows(
-        coordinates, as_float32(points), as_float32(soft_labels), graph.n_neighbors
-    )
-
-
-def fit_joint(graphs: Sequence[ViewGraph], data: Data, log_prior: Array) -> RidgePredictor | None:
-    """Ridge regression of all linked rows with a label, on whichever views they have."""
     links, target = data.links, data.target
     labeled = thin_rows(np.flatnonzero(target >= 0))
     if len(labeled) == 0 or not ((links[labeled] >= 0).sum(axis=1) > 1).any():
@@ -161,3 +320,22 @@ def take_present(graph: ViewGraph, rows: IntArray) -> Array:
     X = graph.rows.take(np.maximum(rows, 0)).cpu().numpy()
     X[rows < 0] = 0.0
     return X
+
+
+def take_rows(views: Sequence[Any], rows: IntArray) -> dict[int, Tensor]:
+    """Standardized rows of individuals, by number of the view; NaN where one is absent.
+
+    Parameters
+    ----------
+    views : sequence of RowSource
+        The views.
+    rows : ndarray of int64, shape (n_rows, n_views)
+        Numbers of individuals' rows in every view, −1 where absent.
+    """
+    Xs = {}
+    for s, view in enumerate(views):
+        X = view.take_on_all_ranks(np.maximum(rows[:, s], 0))
+        absent = torch.from_numpy(rows[:, s] < 0).to(X.device)
+        Xs[s] = X.masked_fill(absent.unsqueeze(1), torch.nan)
+    return Xs
+ViewPredictors = Predictors

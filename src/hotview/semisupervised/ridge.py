@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -11,6 +12,9 @@ from torch import Tensor
 
 from hotview._types import Array, IntArray
 from hotview.semisupervised.knn import FLOOR
+
+if TYPE_CHECKING:
+    from hotview.semisupervised.predictors import LabeledView, ViewInputs
 
 __all__ = ["RidgePredictor", "fit_ridge", "thin_rows"]
 
@@ -33,8 +37,25 @@ class RidgePredictor:
         Intercepts of the classes.
     """
 
+    name: ClassVar[str] = "ridge"
+    prior_weights: ClassVar[tuple[float, float]] = (0.5, 0.4)
+    needs_networks: ClassVar[bool] = False
+
     weights: list[Tensor]
     intercept: Tensor
+
+    @classmethod
+    def fit(cls, view: LabeledView) -> RidgePredictor:
+        """The ridge regression of the view, which was fitted with its labels."""
+        return view.nodes.ridge.to(view.graph.rows.device)
+
+    def log_scores(self, rows: ViewInputs) -> Tensor:
+        """Log-likelihoods of the classes, (n_rows, n_classes)."""
+        return self.predict({0: rows.X})
+
+    def condense(self, random: np.random.Generator) -> RidgePredictor:
+        """The same predictor: it is small."""
+        return self
 
     def predict(self, Xs: Mapping[int, Tensor]) -> Tensor:
         """Log-likelihoods of the classes, up to a constant of every row.

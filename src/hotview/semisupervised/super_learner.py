@@ -12,18 +12,17 @@ from torch import Tensor
 from hotview._codec import require, shorten
 from hotview._types import Array, IntArray
 from hotview.ot._backend import constant
+from hotview.semisupervised.predictors import PREDICTORS
 
 __all__ = [
-    "PREDICTORS",
     "PriorWeights",
     "ScoresOutOfFold",
     "ScoresWithout",
     "SuperLearner",
+    "average_predictors",
     "fit_super_learner",
 ]
 
-#: predictors of a view, in the order of their scores
-PREDICTORS = ("neighbors", "ridge", "head")
 _MAX_WEIGHT, _MAX_POWER = 1e6, 16.0
 _N_SUBSETS = 8  # random subsets of the views of a complete row
 _MIN_ROWS = 10  # with a label, to find that a view is worse than the prior
@@ -47,11 +46,20 @@ class PriorWeights:
         Penalty of squared differences between logarithms of weights and of these.
     """
 
-    labeled: tuple[float, ...] = (1.0, 0.5, 0.5)
-    transferred: tuple[float, ...] = (0.75, 0.4, 0.4)
+    labeled: tuple[float, ...]
+    transferred: tuple[float, ...]
     joint: float = 0.25
     power: float = 0.5
     shrinkage: float = 1.0
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> PriorWeights:
+        """Those of some predictors by their names; 1 of a predictor that is alone."""
+        if len(names) == 1:
+            return cls((1.0,), (1.0,))
+        weights = [PREDICTORS[name].prior_weights for name in names]
+        labeled, transferred = zip(*weights, strict=True)
+        return cls(labeled, transferred)
 
 
 @dataclass(frozen=True)
@@ -131,7 +139,7 @@ class SuperLearner:
         """Raise an error unless these are weights that predict, of as many views and classes."""
         sizes = (len(self.predictors), len(self.complete), len(self.partial), len(self.log_prior))
         fits = sizes == (n_views, n_views + 1, n_views + 1, n_views)
-        fits = fits and all(len(row) == len(PREDICTORS) for row in self.predictors)
+        fits = fits and len({len(row) for row in self.predictors}) == 1
         fits = fits and all(len(row) == n_classes for row in self.log_prior)
         require(fits, "its super learner is of other views or classes than it has")
         weights = (*self.complete, *self.partial, *(w for row in self.predictors for w in row))
@@ -201,7 +209,7 @@ def fit_super_learner(
     log_prior: Array,
     has_labels: Sequence[bool],
     random: np.random.Generator,
-    prior: PriorWeights | None = None,
+    prior: PriorWeights,
 ) -> SuperLearner:
     """Fit weights by maximum likelihood of left-out labels, shrunk to prior weights.
 
@@ -219,15 +227,14 @@ def fit_super_learner(
         Which views have labels; others get theirs from these.
     random : numpy Generator
         Source of random subsets of the views of complete rows.
-    prior : PriorWeights or None, default=None
-        The prior weights; None takes those of the default.
+    prior : PriorWeights
+        The prior weights.
 
     Returns
     -------
     SuperLearner
         The weights.
     """
-    prior = prior or PriorWeights()
     n_views = len(log_prior)
     start = [prior.labeled if known else prior.transferred for known in has_labels]
     equal = np.r_[np.full(n_views, n_views**-prior.power), prior.joint]
@@ -262,6 +269,28 @@ def fit_super_learner(
     )
     predictors = tuple(map(_floats, w))
     return SuperLearner(predictors, _floats(complete), _floats(partial), power, log_pi)
+
+
+def average_predictors(
+    log_prior: Array, *, joint: bool, joint_only: bool = False
+) -> SuperLearner:
+    """Equal weights that add up to 1, of views with one predictor each.
+
+    Parameters
+    ----------
+    log_prior : ndarray of shape (n_views, n_classes)
+        Logarithms of the prior probabilities, by view.
+    joint : bool
+        Whether there is a joint predictor of rows that have all views.
+    joint_only : bool, default=False
+        Whether it alone predicts these rows.
+    """
+    n_views, log_pi = len(log_prior), tuple(map(tuple, log_prior.tolist()))
+    complete = np.full(n_views + 1, 1 / (n_views + joint))
+    if joint_only:
+        complete = np.r_[np.zeros(n_views), 1.0]
+    partial = np.r_[np.ones(n_views), 0.0]
+    return SuperLearner(((1.0,),) * n_views, _floats(complete), _floats(partial), 1.0, log_pi)
 
 
 def fit_weights(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,24 +13,18 @@ from torch import Tensor
 from hotview._codec import require
 from hotview._types import Array, IntArray
 from hotview._validation import check_share
-from hotview.estimators.inference import (
-    HeadEnsemble,
-    PredictorEnsemble,
-    disagreement,
-    log_mean,
-)
-from hotview.semisupervised.fusion import LogOpinionPool, OutOfFold
 from hotview.semisupervised.ridge import thin_rows
 from hotview.semisupervised.super_learner import ScoresOutOfFold, SuperLearner
 
 __all__ = [
     "MIN_ROWS",
     "ScoresByViews",
-    "calibrate_pool",
     "calibrate_super_learner",
     "check_alpha",
     "draw_subsets",
     "group_rows",
+    "disagreement",
+    "log_mean",
     "measure_disagreement",
     "rows_needed",
     "score_sets",
@@ -114,7 +108,7 @@ def group_rows(counts: Array) -> IntArray:
     Examples
     --------
     >>> import numpy as np
-    >>> from hotview.estimators.calibration import group_rows
+    >>> from hotview.semisupervised.calibration import group_rows
     >>> group_rows(np.array([[0, 1, 0], [1, 1, 0], [1, 1, 1], [0, 0, 0]], dtype=bool))
     array([ 1,  3,  4, -1])
     """
@@ -232,37 +226,8 @@ def calibrate_super_learner(
     return ScoresByViews.collect(parts, n_views)
 
 
-def calibrate_pool(
-    folds: Sequence[OutOfFold], pools: Sequence[LogOpinionPool], n_views: int
-) -> ScoresByViews:
-    """One minus the probability of the true class, as `calibrate_super_learner`, of heads.
-
-    Parameters
-    ----------
-    folds : sequence of OutOfFold
-        Predictions by ensemble members that left out different labels.
-    pools : sequence of LogOpinionPool
-        Weights for every fold, which were fitted to others.
-    n_views : int
-        Number of views.
-    """
-    parts = []
-    for rows, pool in zip(folds, pools, strict=True):
-        views, none = (
-            rows.present[:, :n_views] | rows.present[:, -1:],
-            np.zeros((len(rows.target), 1)),
-        )
-        versions = [(views, rows.present)]
-        for less in (draw_subsets(views), *_alone(views)):
-            versions.append((less, np.c_[less, none].astype(bool)))
-        for of_views, present in versions:
-            log_p = pool.combine(torch.from_numpy(rows.log_probs), torch.from_numpy(present))
-            parts.append((group_rows(of_views), _misses(log_p, rows.target)))
-    return ScoresByViews.collect(parts, n_views)
-
-
 def measure_disagreement(
-    ensemble: HeadEnsemble | PredictorEnsemble,
+    predict: Callable[[Mapping[int, Tensor]], tuple[Tensor, Tensor]],
     samples: Mapping[int, Tensor],
     linked: Mapping[int, Tensor] | None,
 ) -> ScoresByViews:
@@ -270,8 +235,8 @@ def measure_disagreement(
 
     Parameters
     ----------
-    ensemble : HeadEnsemble or PredictorEnsemble
-        The members.
+    predict : callable
+        Maps rows of some views to log-probabilities by all members, and to the views that count.
     samples : dict of int to Tensor of shape (n_rows, n_columns)
         Standardized rows of every view.
     linked : dict of int to Tensor of shape (n_rows, n_columns), or None
@@ -284,24 +249,37 @@ def measure_disagreement(
     ScoresByViews
         Of rows of one view, of several and of all.
     """
-    predict, rule, parts = ensemble.prepare(), ensemble.rule, []
+    parts = []
 
     def add(Xs: Mapping[int, Tensor]) -> Tensor:
-        log_p = predict(Xs)
-        counts = rule.count_views(rule.find_present(Xs)).cpu().numpy()
-        parts.append((group_rows(counts), disagreement(log_p).cpu().numpy()))
+        log_p, counts = predict(Xs)
+        parts.append((group_rows(counts.cpu().numpy()), disagreement(log_p).cpu().numpy()))
         return log_mean(log_p).argmax(1)
 
     classes = {s: add({s: X}) for s, X in samples.items()}
     together = linked or _join_by_class(samples, classes)
     add(together)
-    kept = torch.from_numpy(draw_subsets(rule.find_present(together).cpu().numpy()))
+    present = torch.stack([~X[:, 0].isnan() for X in together.values()], dim=1)
+    kept = torch.from_numpy(draw_subsets(present.cpu().numpy()))
     if kept.any():
         rows = kept.any(1).nonzero().ravel()
         less = {s: X[rows.to(X.device)] for s, X in together.items()}
         absent = {s: ~kept[rows, s : s + 1].to(X.device) for s, X in less.items()}
         add({s: X.masked_fill(absent[s], torch.nan) for s, X in less.items()})
     return ScoresByViews.collect(parts, len(samples))
+
+
+def log_mean(log_p: Tensor) -> Tensor:
+    """Logarithm of the mean probabilities of all members."""
+    return log_p.logsumexp(0) - math.log(len(log_p))
+
+
+def disagreement(log_p: Tensor) -> Tensor:
+    """Entropy of the mean probabilities less the mean entropy of the members."""
+    p = log_p.exp()
+    within = torch.special.entr(p).sum(2).mean(0)
+    between: Tensor = torch.special.entr(p.mean(0)).sum(1) - within
+    return between.clamp_min(0.0)
 
 
 def _join_by_class(
