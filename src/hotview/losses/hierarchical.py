@@ -10,7 +10,6 @@ from torch import Tensor
 
 from hotview.losses.sliced import ReferenceCoupling, SlicedCoupling
 from hotview.ot import Plan, sinkhorn
-from hotview.ot.sinkhorn import sinkhorn_cuda, supports_sinkhorn_cuda
 
 __all__ = ["HOTPairwise", "HOTReference", "Planner"]
 
@@ -59,16 +58,14 @@ class Planner:
         Plan
             The plan, with marginals 1/S and 1/K.
         """
-        settings: Any = {"reg": self.reg, "relative": self.relative, "max_iter": self.max_iter}
-        if supports_sinkhorn_cuda(C, self.max_iter):
-            return sinkhorn_cuda(C, pairwise=pairwise, **settings)
         mask = torch.eye(C.shape[-1], dtype=torch.bool, device=C.device) if pairwise else None
-        return sinkhorn(C, mask=mask, **settings)
+        return sinkhorn(C, mask=mask, reg=self.reg, relative=self.relative, max_iter=self.max_iter)
 
 
 class _Hierarchical(SlicedCoupling):
     """Base class of both couplings: the plan over a moving average of the costs."""
 
+    solves = True
     planner: Planner
     mean_cost: Tensor | None
 
@@ -86,19 +83,12 @@ class _Hierarchical(SlicedCoupling):
         """Number of views, or of references, that a view is compared with."""
         return self.references.shape[-3] if self.reference_based else n_views
 
-    def synchronizes(self, C: Tensor) -> bool:
-        """Whether `weights` waits for the GPU."""
-        return not supports_sinkhorn_cuda(C, self.planner.max_iter)
-
     def weights(self, C: Tensor) -> Tensor:
         """The plan W over the costs averaged over steps (Algorithms 1 and 2)."""
         mean = C
         if self.mean_cost is not None and self.mean_cost.shape == C.shape:
             mean = torch.lerp(C, self.mean_cost, self.planner.decay)
-        is_captured = C.is_cuda and torch.cuda.is_current_stream_capturing()
-        if self.training and self.mean_cost is not None and is_captured:
-            self.mean_cost.copy_(mean)  # the captured graph reads this tensor
-        elif self.training:
+        if self.training:
             self.mean_cost = mean
         self.plan = self.planner.solve(mean, pairwise=not self.reference_based)
         return self.plan.W

@@ -18,6 +18,9 @@ __all__ = ["ReferenceCoupling", "SWPairwise", "SWReference", "SlicedCoupling"]
 class SlicedCoupling(Coupling):
     """Base class of the sliced couplings, with the settings of directions and costs."""
 
+    #: whether `weights` solves a problem, which cannot be part of a CUDA graph
+    solves = False
+
     def __init__(
         self,
         orthogonality_weight: float = 0.01,
@@ -38,21 +41,6 @@ class SlicedCoupling(Coupling):
         return draw_directions(
             self.n_projections, d, kind=self.projections, generator=generator, dtype=torch.float64
         )
-
-    def synchronizes(self, C: Tensor) -> bool:
-        """Whether `weights` waits for the GPU, which cannot be part of a CUDA graph.
-
-        Parameters
-        ----------
-        C : Tensor of shape (..., S, S) or (..., S, K)
-            Sliced costs.
-
-        Returns
-        -------
-        bool
-            False unless a subclass solves for the weights.
-        """
-        return False
 
     def weights(self, C: Tensor) -> Tensor:
         """Weights of the entries of C, constants that sum to 1.
@@ -84,10 +72,10 @@ class SlicedCoupling(Coupling):
             directions = self.draw(Zs[0].shape[-1], generator)
         C = sliced_cost(Zs, Gs, directions=directions.to(Zs[0]), reduction=self.reduction)
         fixed = C.detach()
-        if self.outside is None or not self.synchronizes(fixed):
-            W = self.weights(fixed)
-        else:
+        if self.solves and self.outside is not None:
             W = self.outside(self.weights, fixed)
+        else:
+            W = self.weights(fixed)
         parts = {"transport": (W * C).sum((-2, -1))}  # ⟨W, C⟩ of equations (8) to (11)
         if not self.exact:
             penalty = orthogonality(Gs or Zs, self.reduction)

@@ -4,10 +4,10 @@ Clouds of equal size are projected together. Small ones are one batched product,
 more than arithmetic; large ones are projected one by one on the CPU, where memory costs more than
 calls.
 
-Sliced transport spends most of its time on sorting. CUDA has ``torch.sort``, and a kernel of ours
-for short rows. On the CPU ``torch.sort`` takes 70 ns per element, and numpy's vectorized sort is
-fast on some processors and three times slower on others. A radix sort of *integers* is fast
-everywhere, so floats are sorted as integers of the same order:
+Sliced transport spends most of its time on sorting. CUDA has ``torch.sort``. On the CPU
+``torch.sort`` takes 70 ns per element, and numpy's vectorized sort is fast on some processors and
+three times slower on others. A radix sort of *integers* is fast everywhere, so floats are sorted as
+integers of the same order:
 
 - rows of ordinary length in base 65,536, last digit first, by numpy's stable 16-bit argsort;
 - very long rows by torch, which has a radix sort for one row of non-negative 32-bit integers.
@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hotview.ot._backend import empty, kernels_for
+from hotview.ot._backend import empty
 
 __all__ = ["SortedRows", "project", "sort_rows_", "unproject"]
 
@@ -34,8 +34,6 @@ _SHORT = 512  # rows up to this length: a comparison sort in cache beats passes 
 _LONG = 2**15  # rows from this length: torch has a radix sort for them, where built with FBGEMM
 _BLOCK = 2**16  # elements per block: keys, digits and indices of a block stay in the L2 cache
 _WORTH_A_THREAD = 2**19  # elements; starting threads for fewer costs more than it saves
-# On a GPU, torch is faster for longer rows, and for many rows of half that length.
-_SHORT_ON_DEVICE, _MANY_ON_DEVICE = 1024, 2**19
 _INTEGER = {np.dtype(np.float32): np.int32, np.dtype(np.float64): np.int64}
 _HAS_LONG_RADIX = "fbgemm" in torch.backends.quantized.supported_engines
 
@@ -66,10 +64,7 @@ def unproject(grad: Tensor, origin: Tensor, theta: Tensor) -> Iterator[tuple[Ten
     n), which is overwritten in the next iteration, and one (…, n, d).
     """
     if _fits_one_product(grad.shape[-1], theta):
-        if kernels := kernels_for(grad):
-            grad_P = kernels.scatter_rows(grad, origin)
-        else:
-            grad_P = torch.empty_like(grad).scatter_(-1, origin, grad)
+        grad_P = torch.empty_like(grad).scatter_(-1, origin, grad)
         # Transposed, because BLAS is three times slower on tall and thin matrices.
         grad_Z = (theta.mT.unsqueeze(-3) @ grad_P).mT.contiguous()
         yield from zip(grad_P.unbind(-3), grad_Z.unbind(-3), strict=True)
@@ -98,7 +93,7 @@ def sort_rows_(P: Tensor, *, with_origin: bool = True) -> SortedRows:
     Very long float32 rows are sorted to within one unit in the last place.
     """
     if P.device.type != "cpu":
-        values, origin = _sort_on_device(P)
+        values, origin = torch.sort(P, dim=-1)
         return SortedRows(values, origin if with_origin else None)
     rows = P.view(-1, P.shape[-1]).numpy()
     if not with_origin:
@@ -112,16 +107,6 @@ def sort_rows_(P: Tensor, *, with_origin: bool = True) -> SortedRows:
     else:
         _for_each_block(_sort_block_, rows, index)
     return SortedRows(P, origin)
-
-
-def _sort_on_device(P: Tensor) -> tuple[Tensor, Tensor]:
-    n, kernels = P.shape[-1], kernels_for(P)
-    is_short = n <= _SHORT_ON_DEVICE // 2 or (n <= _SHORT_ON_DEVICE and P.numel() < _MANY_ON_DEVICE)
-    if kernels is not None and is_short:
-        result: tuple[Tensor, Tensor] = kernels.sort_short_rows(P)
-        return result
-    values, origin = torch.sort(P, dim=-1)
-    return values, origin
 
 
 def _for_each_block(work: Callable[..., None], *arrays: _Rows) -> None:

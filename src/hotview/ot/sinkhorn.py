@@ -8,12 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hotview.ot._backend import EXACT_DTYPE, kernels_for
+from hotview.ot._backend import EXACT_DTYPE
 from hotview.ot._checks import check_feasible, check_mask, check_options, check_same_mass
 from hotview.ot.plan import Plan
 from hotview.ot.sinkhorn_iterations import (
     MASKED,
-    PLAIN,
     LogProblem,
     Potentials,
     initial_potentials,
@@ -21,12 +20,10 @@ from hotview.ot.sinkhorn_iterations import (
     plan_from_potentials,
 )
 
-__all__ = ["sinkhorn", "sinkhorn_cuda", "supports_sinkhorn_cuda"]
+__all__ = ["sinkhorn"]
 
-_TOL = 1e-6  # default of `tol`
 _RESOLUTION = 1e-10  # smallest regularization, relative to the costs, that float64 resolves
 _SMALL = 2**16  # entries
-_SMALL_ON_DEVICE = 2**12  # entries of a plan that one CUDA program holds
 _NO_MASS = 1e-300  # replaces a marginal of 0, whose logarithm would be infinite
 
 
@@ -233,57 +230,3 @@ def _warm_start(init: Plan, C: Tensor, scale: Any, xp: Any) -> Potentials:
         raise ValueError(f"init must be a Plan of shape {tuple(C.shape)}, got {came}.")
     f, g = (_array(x.detach().to(C.device), xp)[..., None] for x in (init.f, init.g))
     return Potentials(f / scale, g / scale)
-
-
-def supports_sinkhorn_cuda(C: Tensor, max_iter: int) -> bool:
-    """Return whether `sinkhorn_cuda` can solve a problem: small, on a GPU, without Newton steps.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from hotview.ot.sinkhorn import supports_sinkhorn_cuda
-    >>> supports_sinkhorn_cuda(torch.zeros(6, 3), 20)  # on the CPU
-    False
-    """
-    small = C.shape[-2] * C.shape[-1] <= _SMALL_ON_DEVICE
-    return max_iter <= PLAIN and small and kernels_for(C) is not None
-
-
-def sinkhorn_cuda(C: Tensor, *, reg: float, relative: bool, max_iter: int, pairwise: bool) -> Plan:
-    """`sinkhorn` with equal marginals, without synchronization, for use in CUDA graphs.
-
-    Parameters
-    ----------
-    C : Tensor of shape (..., S, K)
-        Costs, on a GPU.
-    reg, relative, max_iter : float, bool, int
-        As of `sinkhorn`.
-    pairwise : bool
-        Whether the diagonal is masked.
-
-    Returns
-    -------
-    Plan
-        The same to rounding, except for `n_iter`, which is `max_iter`. A replay of the graph
-        overwrites its tensors. Costs that are not finite raise no error but give a plan that is not
-        finite.
-    """
-    kernels = kernels_for(C)
-    assert kernels is not None  # by supports_sinkhorn_cuda
-    solution = kernels.sinkhorn(
-        C,
-        reg=reg,
-        relative=relative,
-        max_iter=max_iter,
-        tol=_TOL,
-        resolution=_RESOLUTION,
-        pairwise=pairwise,
-    )
-    return Plan(
-        C=C,
-        mask=torch.eye(C.shape[-1], dtype=torch.bool, device=C.device) if pairwise else None,
-        symmetric=pairwise,
-        n_iter=max_iter,
-        tol=_TOL,
-        **solution._asdict(),
-    )
