@@ -28,8 +28,7 @@ from hotview._validation import (
     check_weight,
 )
 from hotview._validation.parameters import suggest
-from hotview.losses.coupling_specs import as_coupling
-from hotview.losses.specifications import CouplingSpec, RegularizerSpec, as_regularizer
+from hotview.losses.specifications import CouplingSpec, RegularizerSpec, as_coupling, as_regularizer
 from hotview.training.imputation import IMPUTATIONS
 from hotview.training.precision import PRECISIONS
 

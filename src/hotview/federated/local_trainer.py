@@ -21,7 +21,7 @@ from hotview.federated.privacy import GaussianMechanism
 from hotview.federated.schema import MAX_VALUE
 from hotview.federated.settings import Settings
 from hotview.losses import reconstruction_error
-from hotview.losses.orthogonality import second_moment
+from hotview.losses.coupling import second_moment
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.ot import draw_directions, sliced_cost
 from hotview.semisupervised.graph import N_COMPONENTS, build_graph

@@ -11,7 +11,7 @@ from torch import Tensor
 from hotview.federated.local_trainer import ClientUpdate, shared_directions
 from hotview.federated.settings import Settings
 from hotview.losses import HOTReference, Planner
-from hotview.losses.orthogonality import orthogonality
+from hotview.losses.coupling import orthogonality
 from hotview.ot import Plan, sliced_cost
 from hotview.training.trainer import optimizer_step
 from hotview.training.trainer_state import check_tensors, load_optimizer_state, optimizer_state

@@ -23,8 +23,7 @@ from hotview.estimators.batch_correction import BatchOffsets
 from hotview.estimators.calibration import ScoresByViews
 from hotview.estimators.inference import FusionRule
 from hotview.ingest.columns import Column, ViewColumns
-from hotview.losses.coupling_specs import COUPLINGS
-from hotview.losses.specifications import REGULARIZERS, Specification
+from hotview.losses.specifications import COUPLINGS, REGULARIZERS, Specification
 from hotview.nn.multiview import Widths
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
