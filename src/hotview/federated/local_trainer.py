@@ -27,10 +27,10 @@ from hotview.ot import draw_directions, sliced_cost
 from hotview.semisupervised.graph import N_COMPONENTS, build_graph
 from hotview.semisupervised.pseudo_labels import ViewLabels, make_soft_labels, score_nodes
 from hotview.training.batches import ShuffledIndices
+from hotview.training.checkpoint import optimizer_state
 from hotview.training.pca import principal_components
 from hotview.training.rows import ViewRows
 from hotview.training.trainer import make_optimizer, optimizer_step
-from hotview.training.trainer_state import optimizer_state
 
 __all__ = [
     "ClientUpdate",

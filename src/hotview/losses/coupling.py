@@ -104,21 +104,6 @@ class Coupling(nn.Module):
         clouds = self.clouds()
         return n_views if clouds is None else len(clouds)
 
-    def n_targets(self, n_views: int) -> int | None:
-        """Number of columns of the costs that it averages over steps.
-
-        Parameters
-        ----------
-        n_views : int
-            Number of views.
-
-        Returns
-        -------
-        int or None
-            None if it averages none.
-        """
-        return None
-
     def draw(self, d: int, generator: Generators) -> Tensor | None:
         """Draw the directions of one step.
 

@@ -32,10 +32,6 @@ class _Hierarchical(SlicedCoupling):
         self.mean_cost = None if mean is None else torch.empty_like(mean)
         super()._load_from_state_dict(state, prefix, *args)
 
-    def n_targets(self, n_views: int) -> int:
-        """Number of views, or of references, that a view is compared with."""
-        return self.references.shape[-3] if self.reference_based else n_views
-
     def weights(self, C: Tensor) -> Tensor:
         """The plan W over the costs averaged over steps (Algorithms 1 and 2)."""
         mean = C
