@@ -99,12 +99,13 @@ class TrainerState:
             if self._part(f"{i}.{_BEST[0]}"):
                 modules += [(f"{i}.{k}", x) for k, x in zip(_BEST, training.modules, strict=True)]
         is_batched = trainer.network is not trainings[0].network
+        averages = hasattr(trainer.objective.coupling, "mean_cost")
         for at, module in modules:
             expected |= _named(at, module.state_dict())
             name, n_dims = f"{at}.coupling.mean_cost", 2 + (is_batched and at == "objective")
-            if name in found and found[name].ndim == n_dims:  # there is none before the first step
-                if hasattr(trainer.objective.coupling, "mean_cost"):
-                    expected[name] = torch.zeros(found[name].shape)
+            mean = found.get(name)  # there is none before the first step
+            if averages and mean is not None and mean.ndim == n_dims:
+                expected[name] = torch.zeros(mean.shape)
         for name, x in found.items():
             if name.startswith("optimizer.") or (name.startswith("orders.") and name in expected):
                 expected[name] = x  # whose shapes are checked below
