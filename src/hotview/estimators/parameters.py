@@ -29,7 +29,7 @@ from hotview._validation import (
 )
 from hotview._validation.parameters import suggest
 from hotview.losses.specifications import CouplingSpec, RegularizerSpec, as_coupling, as_regularizer
-from hotview.training.imputation import IMPUTATIONS
+from hotview.training.column_scaler import IMPUTATIONS
 from hotview.training.precision import PRECISIONS
 
 if TYPE_CHECKING:
