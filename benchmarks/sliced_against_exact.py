@@ -55,7 +55,7 @@ from hotview import MultiViewEncoder
 from hotview._types import Array, IntArray
 from hotview.datasets import load_handwritten, unalign
 from hotview.losses import LSCCA, Coupling, NoCoupling, SWPairwise, Terms
-from hotview.losses.orthogonality import orthogonality
+from hotview.losses.coupling import orthogonality
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.ot import draw_directions, sliced_cost
 from hotview.training.pca import align_signs, effective_rank

@@ -118,10 +118,10 @@ CHOSEN: tuple[tuple[str, str, str, str], ...] = (
         "self.plan = self.planner.solve(C,",
     ),
     (
-        "losses/hierarchical.py",
+        "losses/coupling.py",
         "Planner.solve",
-        "sinkhorn(C, mask=mask, **settings)",
-        "sinkhorn(C, **settings)",
+        "C, mask=mask, reg=self.reg",
+        "C, reg=self.reg",
     ),
     (
         "losses/sliced.py",
@@ -130,7 +130,7 @@ CHOSEN: tuple[tuple[str, str, str, str], ...] = (
         "fixed = C",
     ),
     (
-        "losses/orthogonality.py",
+        "losses/coupling.py",
         "orthogonality",
         "(M - eye).square()",
         "M.square()",

@@ -15,19 +15,12 @@ __all__ = ["FOLDERS", "Mutant", "find_mutants", "sample_mutants"]
 FOLDERS = ("ot", "losses", "semisupervised")
 #: Triton kernels and the choice of devices: they need a GPU
 _SKIPPED_FILES = ("kernels.py", "_backend.py", "__init__.py")
-#: what only a GPU runs
-_SKIPPED_FUNCTIONS = {
-    "_sort_on_device",
-    "sinkhorn_cuda",
-    "supports_sinkhorn_cuda",
-    "synchronizes",
-}
-_ON_GPU = {"_TOL", "_SMALL"}  # constants
+_ON_GPU = {"_SMALL"}  # a constant
 _SKIPPED_TEXTS = ("cuda", "captur", "kernels", ".device", "TYPE_CHECKING")
 #: sizes of blocks and limits between methods that give the same result: they decide on speed alone
 _SPEED = {
     *("_LARGE", "_SHORT", "_LONG", "_BLOCK", "_WORTH_A_THREAD", "_CHUNK", "_DENSE_FACTOR"),
-    *("_N_SCORES", "_MIN_RATIO", "_FEW_THREADS", "_SHORT_ON_DEVICE", "_MANY_ON_DEVICE"),
+    *("_N_SCORES", "_MIN_RATIO", "_FEW_THREADS"),
     *("BLOCK", "_PATIENCE", "_STEEP", "_ROUGH", "_CACHED"),
 }
 
@@ -226,8 +219,6 @@ class _Finder:
             return True
         if isinstance(node, ast.Import | ast.ImportFrom | ast.Raise | ast.Assert | ast.arguments):
             return True
-        if isinstance(node, ast.FunctionDef):
-            return node.name in _SKIPPED_FUNCTIONS
         if isinstance(node, ast.Assign):
             targets = {x.id for t in node.targets for x in ast.walk(t) if isinstance(x, ast.Name)}
             return bool(targets & (_SPEED | _ON_GPU)) or "__all__" in targets

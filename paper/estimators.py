@@ -84,8 +84,7 @@ def constructor_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     >>> constructor_parameters({"coupling": "dgcca", "coupling__reg": 1.0})
     {'coupling': DGCCASpec(reg=1.0)}
     """
-    from hotview.losses.coupling_specs import as_coupling
-    from hotview.losses.specifications import as_regularizer
+    from hotview.losses.specifications import as_coupling, as_regularizer
 
     found = {name: value for name, value in parameters.items() if "__" not in name}
     for name, find in (("coupling", as_coupling), ("view_regularizer", as_regularizer)):

@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from hotview import similarity as similarity
     from hotview.datasets import from_frames as from_frames
     from hotview.estimators import MultiViewClassifier, MultiViewEncoder, StackedViews
-    from hotview.losses.coupling_specs import DGCCASpec as DGCCASpec
-    from hotview.losses.coupling_specs import HOTPairwiseSpec as HOTPairwiseSpec
-    from hotview.losses.coupling_specs import HOTReferenceSpec as HOTReferenceSpec
-    from hotview.losses.coupling_specs import LSCCASpec as LSCCASpec
-    from hotview.losses.coupling_specs import NoCouplingSpec as NoCouplingSpec
-    from hotview.losses.coupling_specs import SWPairwiseSpec as SWPairwiseSpec
-    from hotview.losses.coupling_specs import SWReferenceSpec as SWReferenceSpec
-    from hotview.losses.specifications import AutoencoderSpec as AutoencoderSpec
-    from hotview.losses.specifications import CouplingSizes as CouplingSizes
-    from hotview.losses.specifications import CouplingSpec as CouplingSpec
-    from hotview.losses.specifications import DiffusionSpec as DiffusionSpec
-    from hotview.losses.specifications import ManifoldSpec as ManifoldSpec
-    from hotview.losses.specifications import NoRegularizerSpec as NoRegularizerSpec
-    from hotview.losses.specifications import RegularizerSpec as RegularizerSpec
+    from hotview.losses import AutoencoderSpec as AutoencoderSpec
+    from hotview.losses import CouplingSizes as CouplingSizes
+    from hotview.losses import CouplingSpec as CouplingSpec
+    from hotview.losses import DGCCASpec as DGCCASpec
+    from hotview.losses import DiffusionSpec as DiffusionSpec
+    from hotview.losses import HOTPairwiseSpec as HOTPairwiseSpec
+    from hotview.losses import HOTReferenceSpec as HOTReferenceSpec
+    from hotview.losses import LSCCASpec as LSCCASpec
+    from hotview.losses import ManifoldSpec as ManifoldSpec
+    from hotview.losses import NoCouplingSpec as NoCouplingSpec
+    from hotview.losses import NoRegularizerSpec as NoRegularizerSpec
+    from hotview.losses import RegularizerSpec as RegularizerSpec
+    from hotview.losses import SWPairwiseSpec as SWPairwiseSpec
+    from hotview.losses import SWReferenceSpec as SWReferenceSpec
     from hotview.persistence import load_model as load
     from hotview.persistence import save_model as save
 
@@ -84,20 +84,6 @@ _OBJECTS = {
     "MultiViewClassifier": "hotview.estimators",
     "MultiViewEncoder": "hotview.estimators",
     "StackedViews": "hotview.estimators",
-    **dict.fromkeys(
-        (
-            *("DGCCASpec", "HOTPairwiseSpec", "HOTReferenceSpec", "LSCCASpec", "NoCouplingSpec"),
-            *("SWPairwiseSpec", "SWReferenceSpec"),
-        ),
-        "hotview.losses.coupling_specs",
-    ),
-    **dict.fromkeys(
-        (
-            *("AutoencoderSpec", "CouplingSizes", "CouplingSpec", "DiffusionSpec", "ManifoldSpec"),
-            *("NoRegularizerSpec", "RegularizerSpec"),
-        ),
-        "hotview.losses.specifications",
-    ),
 }
 
 
@@ -106,8 +92,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'hotview' has no attribute {name!r}")
     if name in ("load", "save"):
         return getattr(import_module("hotview.persistence"), f"{name}_model")
-    if name in _OBJECTS:
-        return getattr(import_module(_OBJECTS[name]), name)
+    if name in _OBJECTS or name[0].isupper():  # a specification
+        return getattr(import_module(_OBJECTS.get(name, "hotview.losses")), name)
     return import_module(f"hotview.{name}")
 
 

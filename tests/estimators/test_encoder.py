@@ -6,8 +6,7 @@ from sklearn.utils import get_tags
 
 from hotview import AutoencoderSpec, HOTPairwiseSpec, HOTReferenceSpec, MultiViewEncoder
 from hotview.datasets import make_views
-from hotview.losses.coupling_specs import COUPLINGS, as_coupling
-from hotview.losses.objective import VIEW_REGULARIZERS
+from hotview.losses.specifications import COUPLINGS, REGULARIZERS, as_coupling
 from tests.estimators.small_fits import SMALL, may_collapse, not_comparable
 
 PLAIN = {**SMALL, "learning_rate": 0.01}
@@ -38,7 +37,7 @@ def small(coupling="none", view_regularizer="none", **parameters):
 
 
 #: Every coupling and every regularizer, each with several of the others.
-PAIRS = tuple((c, tuple(VIEW_REGULARIZERS)[(i + 1) % 4]) for i, c in enumerate(COUPLINGS))
+PAIRS = tuple((c, tuple(REGULARIZERS)[(i + 1) % 4]) for i, c in enumerate(COUPLINGS))
 
 
 @may_collapse

@@ -14,7 +14,7 @@ from hotview.cli.inspect import describe_model, result_lines
 from hotview.datasets import make_views
 from hotview.estimators.fit import EnsembleFit
 from hotview.evaluation.record.model_summary import describe_views
-from hotview.losses.coupling_specs import as_coupling
+from hotview.losses.specifications import as_coupling
 from hotview.similarity import CommonSpace, measure_common_space
 from tests.estimators import small_fits
 from tests.estimators.small_fits import BOTH, may_collapse

@@ -13,7 +13,7 @@ from hotview.federated.labels import LinkedQuery, split_linked
 from hotview.federated.local_trainer import LocalTrainer, ServerUpdate, quadratic_surrogate
 from hotview.federated.privacy import GaussianMechanism
 from hotview.ot import sliced_cost
-from hotview.training.trainer_state import optimizer_state
+from hotview.training.checkpoint import optimizer_state
 
 CPU = torch.device("cpu")
 NOBODY = np.empty(0, dtype=np.int64)

@@ -13,7 +13,8 @@ from hotview.federated import InProcessChannel, Message, Server, Settings, serve
 from hotview.federated.server import start_session
 from hotview.federated.server_state import read_server_state, write_outcome
 from hotview.losses import HOTPairwise, HOTReference, Planner
-from hotview.losses.objective import VIEW_REGULARIZERS, Batch, Objective
+from hotview.losses.objective import Batch, Objective
+from hotview.losses.specifications import REGULARIZERS
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.trainer import make_optimizer, train_step
 
@@ -45,7 +46,7 @@ class Central:
         weights = ("coupling_weight", "regularizer_weight", "head_weight")
         self.objective = Objective(
             coupling,
-            VIEW_REGULARIZERS[given.view_regularizer],
+            REGULARIZERS[given.view_regularizer]().build(),
             **{name: getattr(given, name) for name in weights},
         ).train()
         self.optimizer = make_optimizer([self.network, self.objective], given.learning_rate)

@@ -6,7 +6,7 @@ from small_federation import directions
 from hotview.federated.local_trainer import ClientUpdate, quadratic_surrogate, quantile_means
 from hotview.federated.server_coupling import ServerCoupling, quantile_costs
 from hotview.federated.settings import Settings
-from hotview.losses.orthogonality import orthogonality, second_moment
+from hotview.losses.coupling import orthogonality, second_moment
 from hotview.ot import sinkhorn, sliced_cost
 
 NAMES = ("a", "b", "c", "d")

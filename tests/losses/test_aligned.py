@@ -6,7 +6,7 @@ import torch
 from scipy.linalg import polar
 
 from hotview.losses import DGCCA, LSCCA
-from hotview.losses.aligned import alignment_error
+from hotview.losses.objective import alignment_error
 
 REDUCTIONS = ("mean", "sum")
 

@@ -63,9 +63,6 @@ def test_what_each_coupling_needs(name):
     assert coupling.plan is None
     assert coupling.exact == (name == "dgcca")  # whose G is in closed form
     assert coupling.couples == (name != "none")
-    n_references = 1 if name == "sw-reference" else 3
-    targets = {"hot-pairwise": 5, "hot-reference": n_references}
-    assert coupling.n_targets(5) == targets.get(name)
     parts = coupling(latents()).parts
     assert ("orthogonality" in parts) == (coupling.orthogonality_weight > 0)
     assert (len(parts) == 0) == (name == "none")

@@ -13,8 +13,8 @@ from hotview.losses import (
     reconstruction_error,
     smoothness_penalty,
 )
-from hotview.losses.aligned import alignment_error
-from hotview.losses.objective import VIEW_REGULARIZERS, Batch, Objective
+from hotview.losses.objective import Batch, Objective, alignment_error
+from hotview.losses.specifications import REGULARIZERS
 from hotview.nn.multiview import Widths, make_network
 
 COLUMNS, N_CLASSES = (4, 3, 5), 3
@@ -61,7 +61,7 @@ def random_targets(batch, n_columns):
 
 def evaluate(network, batch, coupling=None, regularizer="none", **options):
     options = {"coupling_weight": 0.1, "regularizer_weight": 0.01} | options
-    regularizer = VIEW_REGULARIZERS[regularizer]
+    regularizer = REGULARIZERS[regularizer]().build()
     objective = Objective(coupling or NoCoupling(), regularizer, **options).double()
     return objective(network, batch, generator=seeded(2))
 
@@ -201,7 +201,7 @@ def test_the_manifold_is_weighted_by_tau_and_smooths_scores_where_there_are_head
         torch.testing.assert_close(terms["score_smoothness"], 0.3 * smoothness_penalty(here, there))
 
 
-@pytest.mark.parametrize("regularizer", VIEW_REGULARIZERS)
+@pytest.mark.parametrize("regularizer", REGULARIZERS)
 def test_all_terms_add_up_to_the_total(regularizer):
     network, batch = make(), make_batch(*PARTS)
     batch = replace(batch, coordinates=random_targets(batch, 5))

@@ -4,7 +4,7 @@ import torch
 from scipy.linalg import expm
 
 from hotview.losses import LSCCA, HOTPairwise, HOTReference
-from hotview.losses.orthogonality import (
+from hotview.losses.coupling import (
     constrain,
     nearest_orthonormal,
     orthogonality,

@@ -12,9 +12,12 @@ import hotview as hv
 from hotview import MultiViewClassifier, losses
 from hotview.datasets import make_views
 from hotview.losses import Coupling, Terms
-from hotview.losses.coupling_specs import COUPLINGS, as_coupling
-from hotview.losses.objective import VIEW_REGULARIZERS
-from hotview.losses.specifications import REGULARIZERS, as_regularizer
+from hotview.losses.specifications import (
+    COUPLINGS,
+    REGULARIZERS,
+    as_coupling,
+    as_regularizer,
+)
 from hotview.model_selection import GridSearch
 
 DATA = make_views(60, n_views=3, n_groups=1, labeled=0.5, random_state=0)
@@ -217,7 +220,7 @@ def test_regularizers_say_what_they_need():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize(
-    ("coupling", "view_regularizer"), list(zip(COUPLINGS, [*VIEW_REGULARIZERS] * 2, strict=False))
+    ("coupling", "view_regularizer"), list(zip(COUPLINGS, [*REGULARIZERS] * 2, strict=False))
 )
 def test_a_gpu_learns_what_the_cpu_learns(coupling, view_regularizer):
     data = make_views(60, n_views=4, labeled=0.5, random_state=0)

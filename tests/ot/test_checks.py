@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from hotview.ot import sinkhorn, sliced_cost
-from hotview.ot._checks import check_feasible
+from hotview.ot.sinkhorn import check_feasible
 
 
 def bad_inputs():

@@ -6,7 +6,8 @@ import torch
 from hotview._lazy import LazyRows
 from hotview._validation import ViewTable
 from hotview.losses import DGCCA, HOTPairwise, HOTReference, NoCoupling, SWPairwise
-from hotview.losses.objective import VIEW_REGULARIZERS, Objective
+from hotview.losses.objective import Objective
+from hotview.losses.specifications import REGULARIZERS
 from hotview.nn.multiview import Widths, make_network
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.column_scaler import ColumnScaler
@@ -59,7 +60,7 @@ def make_network_of_views(n_classes=2):
 def make_objective(coupling="hot-reference", weight=1.0, **options):
     torch.manual_seed(0)
     options = {"coupling_weight": weight, "regularizer_weight": 0.0} | options
-    return Objective(COUPLINGS[coupling](), VIEW_REGULARIZERS["none"], **options)
+    return Objective(COUPLINGS[coupling](), REGULARIZERS["none"]().build(), **options)
 
 
 def make_sampler(data=None, batch_size=20, seed=1, **options):

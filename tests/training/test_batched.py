@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from hotview.losses import DGCCA, LSCCA, HOTPairwise, HOTReference, NoCoupling, Planner, SWPairwise
-from hotview.losses.objective import VIEW_REGULARIZERS, Batch, Objective
+from hotview.losses.objective import Batch, Objective
+from hotview.losses.specifications import REGULARIZERS
 from hotview.nn.multiview import Widths, make_network
 from hotview.training import batched
 from hotview.training.batched import BatchedTrainer
@@ -55,7 +56,7 @@ def make_training(
     widths = Widths(COLUMNS, [(6,)] * 4, 5, 2, n_classes, regularizer == "autoencoder")
     network = make_network(widths, seeded(r), [None] * 4, NAMES).to(device)
     own |= {"coupling_weight": weights[0], "regularizer_weight": weights[1], "head_weight": 1.0}
-    regularizer = VIEW_REGULARIZERS[regularizer]
+    regularizer = REGULARIZERS[regularizer]().build()
     objective = Objective(COUPLINGS[coupling](seeded(r)), regularizer, **own).to(device)
     sampler = Sampler(data, 20, random, couples=True, aligned=coupling in ("lscca", "dgcca"))
     return Training(network, objective, sampler, seeded(r + 10), None, r)

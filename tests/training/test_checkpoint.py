@@ -7,12 +7,19 @@ import torch
 
 from hotview._archive import read_archive, write_archive
 from hotview._codec import decode, encode
-from hotview.training import batches, trainer_state
+from hotview.training import batches
 from hotview.training.batched import BatchedTrainer
-from hotview.training.checkpoint import _CHECKPOINT, Checkpoint, read_checkpoint
+from hotview.training.checkpoint import (
+    _CHECKPOINT,
+    Checkpoint,
+    TrainerState,
+    check_tensors,
+    load_optimizer_state,
+    optimizer_state,
+    read_checkpoint,
+)
 from hotview.training.loop import Schedule, train
 from hotview.training.trainer import SingleTrainer, Training, make_optimizer
-from hotview.training.trainer_state import TrainerState, check_tensors
 from tests.training.small_training import (
     NAMES,
     make_network_of_views,
@@ -320,11 +327,11 @@ def test_moments_of_all_gradients_are_accepted_and_larger_ones_are_not():
         factors = (0.999 / 0.9) ** i, 1.0, 1e-25, float(i == 79), (-1) ** i * 1e15
         weight.weight.grad = torch.tensor([factors])
         optimizer.step()
-        trainer_state.load_optimizer_state(optimizer, trainer_state.optimizer_state(optimizer))
-    state = trainer_state.optimizer_state(optimizer)
+        load_optimizer_state(optimizer, optimizer_state(optimizer))
+    state = optimizer_state(optimizer)
     state["0.exp_avg"] = 1.2 * state["0.exp_avg"]
     with pytest.raises(ValueError, match=r"its '0\.exp_avg' is larger than its square allows"):
-        trainer_state.load_optimizer_state(optimizer, state)
+        load_optimizer_state(optimizer, state)
 
 
 def test_weights_that_no_training_gives_are_refused(saved):

@@ -14,7 +14,8 @@ from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview._validation import ViewTable
 from hotview.datasets import make_views
 from hotview.training import row_stream
-from hotview.training.column_scaler import ColumnScaler, fit_components
+from hotview.training.column_scaler import ColumnScaler
+from hotview.training.pca import fit_components
 from hotview.training.row_stream import RawRows, check_rows, map_rows
 from hotview.training.rows import ViewRows
 from hotview.training.table_scan import EXTREME, check_finite

@@ -10,9 +10,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import StandardScaler
 
 from hotview._validation import ViewTable, check_tables
-from hotview.training import imputation, table_scan
-from hotview.training.column_scaler import root_shares
-from hotview.training.imputation import IMPUTATIONS, column_medians, is_in_memory
+from hotview.training import column_scaler, table_scan
+from hotview.training.column_scaler import IMPUTATIONS, column_medians, is_in_memory, root_shares
 from hotview.training.table_scan import check_finite, scan_tables
 from tests.training.small_training import Lazy
 
@@ -364,7 +363,7 @@ def test_medians_are_those_of_numpy_however_rows_are_stored(n, d, cut, kinds, st
         for part, is_sparse in zip(parts, kinds, strict=False)
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(imputation, "_N_ENTRIES", step)
+        patch.setattr(column_scaler, "_N_ENTRIES", step)
         np.testing.assert_array_equal(medians(*tables), np.nanmedian(X, axis=0))
 
 

@@ -27,7 +27,7 @@ from hotview.estimators.randomness import keep_random
 from hotview.ingest.columns import ViewColumns
 from hotview.ingest.frames import encode_known_views, encoded_shapes
 from hotview.losses import Coupling
-from hotview.losses.coupling_specs import as_coupling
+from hotview.losses.specifications import as_coupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.similarity import CommonSpace, ViewSimilarity
 from hotview.training.column_scaler import ColumnScaler

@@ -28,9 +28,8 @@ from hotview._validation import (
     check_weight,
 )
 from hotview._validation.parameters import suggest
-from hotview.losses.coupling_specs import as_coupling
-from hotview.losses.specifications import CouplingSpec, RegularizerSpec, as_regularizer
-from hotview.training.imputation import IMPUTATIONS
+from hotview.losses.specifications import CouplingSpec, RegularizerSpec, as_coupling, as_regularizer
+from hotview.training.column_scaler import IMPUTATIONS
 from hotview.training.precision import PRECISIONS
 
 if TYPE_CHECKING:

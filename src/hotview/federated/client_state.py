@@ -21,7 +21,7 @@ from hotview.federated.messages import Message
 from hotview.federated.privacy import Privacy, ReleaseRecord
 from hotview.federated.schema import check_arrays, check_classes, check_names
 from hotview.federated.settings import Settings
-from hotview.training.trainer_state import (
+from hotview.training.checkpoint import (
     check_random_state,
     check_tensors,
     load_optimizer_state,

@@ -21,16 +21,16 @@ from hotview.federated.privacy import GaussianMechanism
 from hotview.federated.schema import MAX_VALUE
 from hotview.federated.settings import Settings
 from hotview.losses import reconstruction_error
-from hotview.losses.orthogonality import second_moment
+from hotview.losses.coupling import second_moment
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.ot import draw_directions, sliced_cost
 from hotview.semisupervised.graph import N_COMPONENTS, build_graph
 from hotview.semisupervised.soft_labels import make_soft_labels, score_nodes
 from hotview.training.batches import ShuffledIndices
+from hotview.training.checkpoint import optimizer_state
 from hotview.training.pca import principal_components
 from hotview.training.rows import ViewRows
 from hotview.training.trainer import make_optimizer, optimizer_step
-from hotview.training.trainer_state import optimizer_state
 
 __all__ = [
     "ClientUpdate",

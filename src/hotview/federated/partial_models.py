@@ -28,8 +28,7 @@ from hotview.federated.settings import Settings
 from hotview.ingest.frames import columns_of
 from hotview.ingest.preprocessing import Preprocessing
 from hotview.losses import Planner
-from hotview.losses.coupling_specs import as_coupling
-from hotview.losses.specifications import as_regularizer
+from hotview.losses.specifications import as_coupling, as_regularizer
 from hotview.nn.multiview import MultiViewNetwork, make_linear
 from hotview.persistence import check_model_path, load_model, save_model
 from hotview.semisupervised.fusion import LogOpinionPool

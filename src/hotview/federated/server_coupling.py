@@ -11,10 +11,10 @@ from torch import Tensor
 from hotview.federated.local_trainer import ClientUpdate, shared_directions
 from hotview.federated.settings import Settings
 from hotview.losses import HOTReference, Planner
-from hotview.losses.orthogonality import orthogonality
+from hotview.losses.coupling import orthogonality
 from hotview.ot import Plan, sliced_cost
+from hotview.training.checkpoint import check_tensors, load_optimizer_state, optimizer_state
 from hotview.training.trainer import optimizer_step
-from hotview.training.trainer_state import check_tensors, load_optimizer_state, optimizer_state
 
 __all__ = ["CouplingResult", "ServerCoupling", "quantile_costs"]
 

@@ -1,8 +1,9 @@
-"""Couplings of aligned rows, equations (1) and (2) of the paper."""
+"""Couplings of aligned rows, equations (1) and (2) of the paper, and their specifications."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from math import isinf
@@ -11,10 +12,18 @@ import torch
 from torch import Tensor
 
 from hotview._validation import check_choice
-from hotview.losses.coupling import Coupling, Generators, Terms, check_pairs
-from hotview.losses.orthogonality import constrain, nearest_orthonormal, orthogonality
+from hotview.losses.coupling import (
+    Coupling,
+    Generators,
+    Terms,
+    check_pairs,
+    constrain,
+    nearest_orthonormal,
+    orthogonality,
+)
+from hotview.losses.specifications import CouplingSizes, PaperSpec
 
-__all__ = ["DGCCA", "LSCCA", "alignment_error"]
+__all__ = ["DGCCA", "LSCCA", "DGCCASpec", "LSCCASpec"]
 
 
 class LSCCA(Coupling):
@@ -124,43 +133,6 @@ class DGCCA(Coupling):
         return Terms({"agreement": torch.stack(distances).mean(0)})
 
 
-def alignment_error(Zs: Sequence[Tensor], present: Tensor) -> Tensor:
-    r"""Mean squared distance between views' latents of one individual, who may lack views.
-
-    .. math:: \frac{1}{d} \operatorname{mean}_{i,\, s<t} \|z_{is} - z_{it}\|^2
-
-    over all individuals and the pairs of views that they have: LSCCA for partial rows, per column.
-
-    Parameters
-    ----------
-    Zs : sequence of Tensor of shape (..., n, d)
-        Latents of the same individuals in every view; any value where a view is absent.
-    present : Tensor of bool, shape (..., n, S)
-        Which views every individual has.
-
-    Returns
-    -------
-    Tensor
-        The mean, one number per member.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from hotview.losses.aligned import alignment_error
-    >>> Zs = [torch.zeros(2, 3), torch.ones(2, 3), torch.full((2, 3), 9.0)]
-    >>> alignment_error(Zs, torch.tensor([[True, True, False], [True, True, False]]))
-    tensor(1.)
-    """
-    Z = torch.stack(list(Zs), dim=-2)  # (..., n, S, d)
-    has = present.unsqueeze(-1).to(Z.dtype)
-    n = has.sum(-2, keepdim=True)
-    mean = (Z * has).sum(-2, keepdim=True) / n.clamp_min(1)
-    # The sum over pairs of m points is m times their squared distances from the mean.
-    total = (n.squeeze(-1) * ((Z - mean) * has).square().sum(-1)).sum((-2, -1))
-    n_pairs = (n * (n - 1) / 2).sum((-3, -2, -1))
-    return total / (Z.shape[-1] * n_pairs.clamp_min(1))
-
-
 def _squared_norm(difference: Tensor, reduction: str) -> Tensor:
     """Squared Frobenius norm, summed or averaged over rows."""
     total = difference.square().sum((-2, -1))
@@ -174,3 +146,70 @@ def _check_aligned(Zs: Sequence[Tensor]) -> None:
             f"Expected aligned latents, row i of one individual in all, but they have {sizes} "
             "rows. Pass the same rows of every view, or use a coupling that needs no alignment."
         )
+
+
+@dataclass(repr=False, eq=False, kw_only=True)
+class LSCCASpec(PaperSpec, name="lscca"):
+    """Least-squares CCA of aligned rows, equation (1): ``coupling="lscca"``.
+
+    Parameters
+    ----------
+    weight : float, default=0.1
+        γ, the weight of the coupling in the objective.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether costs, constraints and the loss of labels are means or, as in the paper, sums over
+        rows.
+    reg : float, default=0.1
+        β, the entropic regularization of `plan_`: relative to the mean cost, or absolute with
+        ``reduction="sum"``.
+    sinkhorn_max_iter : int, default=1000
+        Maximum number of iterations for `plan_`; up to 100, only plain Sinkhorn iterations are run.
+    orthogonality_weight : float, default=0.01
+        α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the latents of
+        every batch.
+
+    Examples
+    --------
+    >>> from hotview import LSCCASpec, MultiViewEncoder
+    >>> MultiViewEncoder(LSCCASpec(orthogonality_weight=1.0))
+    MultiViewEncoder(coupling=LSCCASpec(orthogonality_weight=1.0))
+    """
+
+    needs_alignment = True
+
+    orthogonality_weight: float = 0.01
+
+    def build(self, sizes: CouplingSizes) -> Coupling:
+        """Build a :class:`hotview.losses.LSCCA`."""
+        return LSCCA(self.orthogonality_weight, reduction=self.reduction)
+
+
+@dataclass(repr=False, eq=False, kw_only=True)
+class DGCCASpec(PaperSpec, name="dgcca"):
+    """Deep generalized CCA of aligned rows, equation (2): ``coupling="dgcca"``.
+
+    Parameters
+    ----------
+    weight : float, default=0.1
+        γ, the weight of the coupling in the objective.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether costs, constraints and the loss of labels are means or, as in the paper, sums over
+        rows.
+    reg : float, default=0.1
+        β, the entropic regularization of `plan_`: relative to the mean cost, or absolute with
+        ``reduction="sum"``.
+    sinkhorn_max_iter : int, default=1000
+        Maximum number of iterations for `plan_`; up to 100, only plain Sinkhorn iterations are run.
+
+    Examples
+    --------
+    >>> from hotview import DGCCASpec, MultiViewEncoder
+    >>> MultiViewEncoder(DGCCASpec(weight=1.0))
+    MultiViewEncoder(coupling=DGCCASpec(weight=1.0))
+    """
+
+    needs_alignment = True
+
+    def build(self, sizes: CouplingSizes) -> Coupling:
+        """Build a :class:`hotview.losses.DGCCA`."""
+        return DGCCA(reduction=self.reduction)

@@ -1,4 +1,4 @@
-"""The base class of couplings of the views, R_M, and their result.
+"""The base class of couplings of the views, R_M, their terms, plan and constraint.
 
 A coupling takes latents Z_s, one tensor of rows per view, and returns named terms whose sum is
 minimized. The weight γ of the coupling belongs to the objective.
@@ -12,9 +12,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from hotview.ot import Plan
+from hotview.ot import Plan, sinkhorn
 
-__all__ = ["Coupling", "NoCoupling", "Terms"]
+__all__ = [
+    "Coupling",
+    "NoCoupling",
+    "Planner",
+    "Terms",
+    "constrain",
+    "nearest_orthonormal",
+    "orthogonality",
+    "second_moment",
+]
+
+_FLOOR, _TINY = 1e-9, 1e-30  # relative to the mean second moment, and absolute
 
 Generators = torch.Generator | Sequence[torch.Generator] | None
 Latents = Sequence[Tensor]  # one tensor (..., rows, n_components) per view
@@ -92,21 +103,6 @@ class Coupling(nn.Module):
         """
         clouds = self.clouds()
         return n_views if clouds is None else len(clouds)
-
-    def n_targets(self, n_views: int) -> int | None:
-        """Number of columns of the costs that it averages over steps.
-
-        Parameters
-        ----------
-        n_views : int
-            Number of views.
-
-        Returns
-        -------
-        int or None
-            None if it averages none.
-        """
-        return None
 
     def draw(self, d: int, generator: Generators) -> Tensor | None:
         """Draw the directions of one step.
@@ -214,3 +210,91 @@ class Terms:
 
     def __getitem__(self, name: str) -> Tensor:
         return self.parts[name]
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Settings of the solver for a plan W over costs C.
+
+    Parameters
+    ----------
+    reg : float, default=0.1
+        β, the entropic regularization.
+    relative : bool, default=True
+        Whether β is a multiple of the mean cost; in the paper it is absolute.
+    max_iter : int, default=1000
+        Maximum number of Sinkhorn iterations.
+    decay : float, default=0.9
+        Decay of the moving average of C over steps for which W is solved; 0 uses each step's C.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.losses import Planner
+    >>> Planner().solve(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), pairwise=True).W
+    tensor([[0.0000, 0.5000],
+            [0.5000, 0.0000]])
+    """
+
+    reg: float = 0.1
+    relative: bool = True
+    max_iter: int = 1000
+    decay: float = 0.9
+
+    def solve(self, C: Tensor, *, pairwise: bool) -> Plan:
+        """Solve for the plan over given costs.
+
+        Parameters
+        ----------
+        C : Tensor of shape (..., S, S) or (..., S, K)
+            Costs; leading dimensions are independent problems.
+        pairwise : bool
+            Whether rows and columns are the same views; then the diagonal is masked.
+
+        Returns
+        -------
+        Plan
+            The plan, with marginals 1/S and 1/K.
+        """
+        mask = torch.eye(C.shape[-1], dtype=torch.bool, device=C.device) if pairwise else None
+        return sinkhorn(C, mask=mask, reg=self.reg, relative=self.relative, max_iter=self.max_iter)
+
+
+def second_moment(Z: Tensor, reduction: str) -> Tensor:
+    """ZᵀZ, summed over rows (``reduction="sum"``) or averaged (``"mean"``)."""
+    M = Z.mT @ Z
+    return M if reduction == "sum" else M / Z.shape[-2]
+
+
+def orthogonality(Zs: Sequence[Tensor], reduction: str) -> Tensor:
+    r"""Squared distance of the clouds' total second moment from the identity.
+
+    .. math:: \Big\|\sum_s Z_s^\top Z_s - I\Big\|_F^2
+    """
+    M = torch.stack([second_moment(Z, reduction) for Z in Zs]).sum(0)
+    eye = torch.eye(M.shape[-1], dtype=M.dtype, device=M.device)
+    return (M - eye).square().sum((-2, -1))
+
+
+def constrain(Zs: Sequence[Tensor], reduction: str) -> list[Tensor]:
+    """Apply one linear map to all clouds, such that `orthogonality` is 0.
+
+    Computed in float64. In directions without variance, the constraint is met approximately.
+    """
+    M = torch.stack([second_moment(Z.double(), reduction) for Z in Zs]).sum(0)
+    eye = torch.eye(M.shape[-1], dtype=M.dtype, device=M.device)
+    floor = _FLOOR * M.detach().diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
+    L = torch.linalg.cholesky_ex(M + (floor + _TINY) * eye).L
+    # Z L⁻ᵀ, whose second moment is L⁻¹ M L⁻ᵀ = I
+    return [torch.linalg.solve_triangular(L, Z.double().mT, upper=False).mT.to(Z) for Z in Zs]
+
+
+def nearest_orthonormal(Z: Tensor, reduction: str) -> Tensor:
+    """Return the G nearest to Z with ``second_moment(G, reduction) = I``.
+
+    With fewer rows than columns there is no such G: return the nearest with orthonormal rows.
+    """
+    # A small decomposition is faster on the CPU, transfers included, than on a GPU.
+    A, _, Bt = torch.linalg.svd(Z.cpu(), full_matrices=False)
+    G: Tensor = (A @ Bt).to(Z.device)
+    return G if reduction == "sum" else G * Z.shape[-2] ** 0.5

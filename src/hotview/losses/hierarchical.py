@@ -8,67 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hotview.losses.sliced import ReferenceCoupling, SlicedCoupling
-from hotview.ot import Plan, sinkhorn
-from hotview.ot.sinkhorn import sinkhorn_cuda, supports_sinkhorn_cuda
+from hotview.losses.coupling import Coupling, Planner
+from hotview.losses.sliced import ReferenceCoupling, SlicedCoupling, SlicedSpec
+from hotview.losses.specifications import CouplingSizes
 
-__all__ = ["HOTPairwise", "HOTReference", "Planner"]
-
-
-@dataclass(frozen=True)
-class Planner:
-    """Settings of the solver for a plan W over costs C.
-
-    Parameters
-    ----------
-    reg : float, default=0.1
-        β, the entropic regularization.
-    relative : bool, default=True
-        Whether β is a multiple of the mean cost; in the paper it is absolute.
-    max_iter : int, default=1000
-        Maximum number of Sinkhorn iterations.
-    decay : float, default=0.9
-        Decay of the moving average of C over steps for which W is solved; 0 uses each step's C.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from hotview.losses import Planner
-    >>> Planner().solve(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), pairwise=True).W
-    tensor([[0.0000, 0.5000],
-            [0.5000, 0.0000]])
-    """
-
-    reg: float = 0.1
-    relative: bool = True
-    max_iter: int = 1000
-    decay: float = 0.9
-
-    def solve(self, C: Tensor, *, pairwise: bool) -> Plan:
-        """Solve for the plan over given costs.
-
-        Parameters
-        ----------
-        C : Tensor of shape (..., S, S) or (..., S, K)
-            Costs; leading dimensions are independent problems.
-        pairwise : bool
-            Whether rows and columns are the same views; then the diagonal is masked.
-
-        Returns
-        -------
-        Plan
-            The plan, with marginals 1/S and 1/K.
-        """
-        settings: Any = {"reg": self.reg, "relative": self.relative, "max_iter": self.max_iter}
-        if supports_sinkhorn_cuda(C, self.max_iter):
-            return sinkhorn_cuda(C, pairwise=pairwise, **settings)
-        mask = torch.eye(C.shape[-1], dtype=torch.bool, device=C.device) if pairwise else None
-        return sinkhorn(C, mask=mask, **settings)
+__all__ = ["HOTPairwise", "HOTPairwiseSpec", "HOTReference", "HOTReferenceSpec"]
 
 
 class _Hierarchical(SlicedCoupling):
     """Base class of both couplings: the plan over a moving average of the costs."""
 
+    solves = True
     planner: Planner
     mean_cost: Tensor | None
 
@@ -82,23 +32,12 @@ class _Hierarchical(SlicedCoupling):
         self.mean_cost = None if mean is None else torch.empty_like(mean)
         super()._load_from_state_dict(state, prefix, *args)
 
-    def n_targets(self, n_views: int) -> int:
-        """Number of views, or of references, that a view is compared with."""
-        return self.references.shape[-3] if self.reference_based else n_views
-
-    def synchronizes(self, C: Tensor) -> bool:
-        """Whether `weights` waits for the GPU."""
-        return not supports_sinkhorn_cuda(C, self.planner.max_iter)
-
     def weights(self, C: Tensor) -> Tensor:
         """The plan W over the costs averaged over steps (Algorithms 1 and 2)."""
         mean = C
         if self.mean_cost is not None and self.mean_cost.shape == C.shape:
             mean = torch.lerp(C, self.mean_cost, self.planner.decay)
-        is_captured = C.is_cuda and torch.cuda.is_current_stream_capturing()
-        if self.training and self.mean_cost is not None and is_captured:
-            self.mean_cost.copy_(mean)  # the captured graph reads this tensor
-        elif self.training:
+        if self.training:
             self.mean_cost = mean
         self.plan = self.planner.solve(mean, pairwise=not self.reference_based)
         return self.plan.W
@@ -214,3 +153,102 @@ class HOTReference(ReferenceCoupling, _Hierarchical):
         super().__init__(orthogonality_weight, n_projections, projections, reduction)
         self._draw_references(n_references, n_points, n_components, generator)
         self._set_planner(planner)
+
+
+@dataclass(repr=False, eq=False, kw_only=True)
+class HOTPairwiseSpec(SlicedSpec, name="hot-pairwise"):
+    """Hierarchical transport between views, equation (10): ``coupling="hot-pairwise"``.
+
+    Parameters
+    ----------
+    weight : float, default=0.1
+        γ, the weight of the coupling in the objective.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether costs, constraints and the loss of labels are means or, as in the paper, sums over
+        rows.
+    reg : float, default=0.1
+        β, the entropic regularization of the plan: relative to the mean cost, or absolute with
+        ``reduction="sum"``.
+    sinkhorn_max_iter : int, default=1000
+        Maximum number of iterations for the plan; up to 100, only plain Sinkhorn iterations are
+        run.
+    n_projections : int, default=50
+        M, the number of directions drawn in every step; multiples of `n_components` are best.
+    projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
+        How directions are drawn.
+    orthogonality_weight : float, default=0.01
+        α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the latents of
+        every batch.
+    cost_decay : float, default=0.9
+        Decay of the average of costs over steps, for which the plan is solved; 0 uses the costs of
+        each step alone.
+
+    Examples
+    --------
+    >>> from hotview import HOTPairwiseSpec, MultiViewEncoder
+    >>> MultiViewEncoder(HOTPairwiseSpec(reg=0.05))
+    MultiViewEncoder(coupling=HOTPairwiseSpec(reg=0.05))
+    """
+
+    cost_decay: float = 0.9
+
+    def build(self, sizes: CouplingSizes) -> Coupling:
+        """Build a :class:`hotview.losses.HOTPairwise`."""
+        return self._build(HOTPairwise, planner=self.planner)
+
+
+@dataclass(repr=False, eq=False, kw_only=True)
+class HOTReferenceSpec(SlicedSpec, name="hot-reference"):
+    """Hierarchical transport to references, equation (11): ``coupling="hot-reference"``.
+
+    Parameters
+    ----------
+    weight : float, default=0.1
+        γ, the weight of the coupling in the objective.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether costs, constraints and the loss of labels are means or, as in the paper, sums over
+        rows.
+    reg : float, default=0.1
+        β, the entropic regularization of the plan: relative to the mean cost, or absolute with
+        ``reduction="sum"``.
+    sinkhorn_max_iter : int, default=1000
+        Maximum number of iterations for the plan; up to 100, only plain Sinkhorn iterations are
+        run.
+    n_projections : int, default=50
+        M, the number of directions drawn in every step; multiples of `n_components` are best.
+    projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
+        How directions are drawn.
+    orthogonality_weight : float, default=0.01
+        α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the
+        references.
+    n_references : int or None, default=None
+        K, the number of reference clouds; None takes one for every two views, at least 1 and, as in
+        the paper, at most 3.
+    cost_decay : float, default=0.9
+        Decay of the average of costs over steps, for which the plan is solved; 0 uses the costs of
+        each step alone.
+
+    Examples
+    --------
+    >>> from hotview import HOTReferenceSpec, MultiViewEncoder
+    >>> encoder = MultiViewEncoder(HOTReferenceSpec(n_references=2))
+    >>> encoder.set_params(coupling__n_projections=20)
+    MultiViewEncoder(coupling=HOTReferenceSpec(n_projections=20, n_references=2))
+    """
+
+    n_references: int | None = None
+    cost_decay: float = 0.9
+
+    def build(self, sizes: CouplingSizes) -> Coupling:
+        """Build a :class:`hotview.losses.HOTReference`."""
+        n_references = self.n_references
+        if n_references is None:
+            n_references = min(3, max(1, sizes.n_views // 2))
+        return self._build(
+            HOTReference,
+            n_references=n_references,
+            planner=self.planner,
+            n_components=sizes.n_components,
+            n_points=sizes.n_points,
+            generator=sizes.generator,
+        )

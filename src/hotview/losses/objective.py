@@ -9,12 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, softmax
 
-from hotview.losses.aligned import alignment_error
 from hotview.losses.coupling import Coupling, Terms
-from hotview.losses.view_regularizers import reconstruction_error, smoothness_penalty
 from hotview.nn.multiview import MultiViewNetwork, map_views
 
-__all__ = ["VIEW_REGULARIZERS", "Batch", "Evaluation", "Objective", "Regularizer"]
+__all__ = ["Batch", "Evaluation", "Objective", "Regularizer", "alignment_error"]
 
 _EXTENSION = 0.1  # weight of the targets of all rows, relative to the linked rows themselves
 
@@ -77,39 +75,8 @@ class Evaluation:
     latents: list[Tensor]
 
 
-def _no_regularizer(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
-    return Terms({})
-
-
-def _autoencoder(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
-    decoded = network.reconstruct(Fs["rows"])
-    rows = batch.split(batch.Xs)["rows"]
-    return Terms({"reconstruction": reconstruction_error(rows, decoded)})
-
-
-def _manifold(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
-    both = Fs["rows"], Fs["neighbors"]
-    parts = {"smoothness": smoothness_penalty(*map(network.embed, both), relative=True)}
-    if len(network.view_heads) > 0:
-        probs = [[softmax(logits, dim=-1) for logits in network.score_views(F)] for F in both]
-        parts["score_smoothness"] = smoothness_penalty(*probs)
-    return Terms(parts)
-
-
-def _diffusion(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
-    return Terms({"diffusion": reconstruction_error(batch.coordinates, Fs["rows"])})
-
-
 #: R_S: from the network, a batch and the features of the batch's rows to terms
 Regularizer = Callable[[MultiViewNetwork, Batch, dict[str, list[Tensor]]], Terms]
-
-#: R_S by name
-VIEW_REGULARIZERS: dict[str, Regularizer] = {
-    "none": _no_regularizer,
-    "autoencoder": _autoencoder,
-    "manifold": _manifold,
-    "diffusion": _diffusion,
-}
 
 
 class Objective(nn.Module):
@@ -125,7 +92,7 @@ class Objective(nn.Module):
     coupling : Coupling
         R_M.
     regularizer : callable
-        R_S, one of `VIEW_REGULARIZERS` or a callable like these.
+        R_S, which a `RegularizerSpec` builds.
     coupling_weight : float or Tensor
         γ, one number or one per member.
     regularizer_weight : float or Tensor
@@ -244,3 +211,40 @@ class Objective(nn.Module):
         # All classes of a batch may have weight 0.
         tiny = torch.finfo(logits.dtype).tiny
         return (losses * weights).sum(-1) / weights.sum(-1).clamp_min(tiny)
+
+
+def alignment_error(Zs: Sequence[Tensor], present: Tensor) -> Tensor:
+    r"""Mean squared distance between views' latents of one individual, who may lack views.
+
+    .. math:: \frac{1}{d} \operatorname{mean}_{i,\, s<t} \|z_{is} - z_{it}\|^2
+
+    over all individuals and the pairs of views that they have: LSCCA for partial rows, per column.
+
+    Parameters
+    ----------
+    Zs : sequence of Tensor of shape (..., n, d)
+        Latents of the same individuals in every view; any value where a view is absent.
+    present : Tensor of bool, shape (..., n, S)
+        Which views every individual has.
+
+    Returns
+    -------
+    Tensor
+        The mean, one number per member.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.losses.objective import alignment_error
+    >>> Zs = [torch.zeros(2, 3), torch.ones(2, 3), torch.full((2, 3), 9.0)]
+    >>> alignment_error(Zs, torch.tensor([[True, True, False], [True, True, False]]))
+    tensor(1.)
+    """
+    Z = torch.stack(list(Zs), dim=-2)  # (..., n, S, d)
+    has = present.unsqueeze(-1).to(Z.dtype)
+    n = has.sum(-2, keepdim=True)
+    mean = (Z * has).sum(-2, keepdim=True) / n.clamp_min(1)
+    # The sum over pairs of m points is m times their squared distances from the mean.
+    total = (n.squeeze(-1) * ((Z - mean) * has).square().sum(-1)).sum((-2, -1))
+    n_pairs = (n * (n - 1) / 2).sum((-3, -2, -1))
+    return total / (Z.shape[-1] * n_pairs.clamp_min(1))

@@ -1,22 +1,42 @@
-"""Couplings by sliced Wasserstein costs, equations (8) and (9) of the paper."""
+"""Couplings by sliced Wasserstein costs, equations (8) and (9), and their specifications."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import isinf, sqrt
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from hotview.losses.coupling import Coupling, Generators, Terms, check_pairs
-from hotview.losses.orthogonality import constrain, orthogonality
+from hotview.losses.coupling import (
+    Coupling,
+    Generators,
+    Terms,
+    check_pairs,
+    constrain,
+    orthogonality,
+)
+from hotview.losses.specifications import CouplingSizes, PaperSpec
 from hotview.ot import draw_directions, sliced_cost
 
-__all__ = ["ReferenceCoupling", "SWPairwise", "SWReference", "SlicedCoupling"]
+__all__ = [
+    "ReferenceCoupling",
+    "SWPairwise",
+    "SWPairwiseSpec",
+    "SWReference",
+    "SWReferenceSpec",
+    "SlicedCoupling",
+    "SlicedSpec",
+]
 
 
 class SlicedCoupling(Coupling):
     """Base class of the sliced couplings, with the settings of directions and costs."""
+
+    #: whether `weights` solves a problem, which cannot be part of a CUDA graph
+    solves = False
 
     def __init__(
         self,
@@ -38,21 +58,6 @@ class SlicedCoupling(Coupling):
         return draw_directions(
             self.n_projections, d, kind=self.projections, generator=generator, dtype=torch.float64
         )
-
-    def synchronizes(self, C: Tensor) -> bool:
-        """Whether `weights` waits for the GPU, which cannot be part of a CUDA graph.
-
-        Parameters
-        ----------
-        C : Tensor of shape (..., S, S) or (..., S, K)
-            Sliced costs.
-
-        Returns
-        -------
-        bool
-            False unless a subclass solves for the weights.
-        """
-        return False
 
     def weights(self, C: Tensor) -> Tensor:
         """Weights of the entries of C, constants that sum to 1.
@@ -84,10 +89,10 @@ class SlicedCoupling(Coupling):
             directions = self.draw(Zs[0].shape[-1], generator)
         C = sliced_cost(Zs, Gs, directions=directions.to(Zs[0]), reduction=self.reduction)
         fixed = C.detach()
-        if self.outside is None or not self.synchronizes(fixed):
-            W = self.weights(fixed)
-        else:
+        if self.solves and self.outside is not None:
             W = self.outside(self.weights, fixed)
+        else:
+            W = self.weights(fixed)
         parts = {"transport": (W * C).sum((-2, -1))}  # ⟨W, C⟩ of equations (8) to (11)
         if not self.exact:
             penalty = orthogonality(Gs or Zs, self.reduction)
@@ -195,3 +200,96 @@ class SWReference(ReferenceCoupling):
     def weights(self, C: Tensor) -> Tensor:
         """Equal weights of all views."""
         return torch.full_like(C, 1 / (C.shape[-2] * C.shape[-1]), requires_grad=False)
+
+
+@dataclass(repr=False, eq=False, kw_only=True)
+class SlicedSpec(PaperSpec):
+    """Settings of the sliced couplings."""
+
+    n_projections: int = 50
+    projections: str = "orthogonal"
+    orthogonality_weight: float = 0.01
+
+    def _build(self, coupling: Callable[..., Coupling], **arguments: Any) -> Coupling:
+        return coupling(
+            orthogonality_weight=self.orthogonality_weight,
+            n_projections=self.n_projections,
+            projections=self.projections,
+            reduction=self.reduction,
+            **arguments,
+        )
+
+
+@dataclass(repr=False, eq=False, kw_only=True)
+class SWPairwiseSpec(SlicedSpec, name="sw-pairwise"):
+    """Sliced Wasserstein distances between all views, equation (8): ``coupling="sw-pairwise"``.
+
+    Parameters
+    ----------
+    weight : float, default=0.1
+        γ, the weight of the coupling in the objective.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether costs, constraints and the loss of labels are means or, as in the paper, sums over
+        rows.
+    reg : float, default=0.1
+        β, the entropic regularization of `plan_`: relative to the mean cost, or absolute with
+        ``reduction="sum"``.
+    sinkhorn_max_iter : int, default=1000
+        Maximum number of iterations for `plan_`; up to 100, only plain Sinkhorn iterations are run.
+    n_projections : int, default=50
+        M, the number of directions drawn in every step; multiples of `n_components` are best.
+    projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
+        How directions are drawn.
+    orthogonality_weight : float, default=0.01
+        α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the latents of
+        every batch.
+
+    Examples
+    --------
+    >>> from hotview import MultiViewEncoder, SWPairwiseSpec
+    >>> MultiViewEncoder(SWPairwiseSpec(n_projections=20))
+    MultiViewEncoder(coupling=SWPairwiseSpec(n_projections=20))
+    """
+
+    def build(self, sizes: CouplingSizes) -> Coupling:
+        """Build a :class:`hotview.losses.SWPairwise`."""
+        return self._build(SWPairwise)
+
+
+class SWReferenceSpec(SlicedSpec, name="sw-reference"):
+    """Sliced Wasserstein distances to one reference, equation (9): ``coupling="sw-reference"``.
+
+    Parameters
+    ----------
+    weight : float, default=0.1
+        γ, the weight of the coupling in the objective.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether costs, constraints and the loss of labels are means or, as in the paper, sums over
+        rows.
+    reg : float, default=0.1
+        β, the entropic regularization of `plan_`: relative to the mean cost, or absolute with
+        ``reduction="sum"``.
+    sinkhorn_max_iter : int, default=1000
+        Maximum number of iterations for `plan_`; up to 100, only plain Sinkhorn iterations are run.
+    n_projections : int, default=50
+        M, the number of directions drawn in every step; multiples of `n_components` are best.
+    projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
+        How directions are drawn.
+    orthogonality_weight : float, default=0.01
+        α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the reference.
+
+    Examples
+    --------
+    >>> from hotview import MultiViewEncoder, SWReferenceSpec
+    >>> MultiViewEncoder(SWReferenceSpec(projections="qmc"))
+    MultiViewEncoder(coupling=SWReferenceSpec(projections='qmc'))
+    """
+
+    def build(self, sizes: CouplingSizes) -> Coupling:
+        """Build a :class:`hotview.losses.SWReference`."""
+        return self._build(
+            SWReference,
+            n_components=sizes.n_components,
+            n_points=sizes.n_points,
+            generator=sizes.generator,
+        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
@@ -26,20 +26,20 @@ from hotview._validation import (
     check_values,
     check_weight,
 )
-from hotview.losses.coupling import Coupling
-from hotview.losses.hierarchical import Planner
-from hotview.losses.objective import VIEW_REGULARIZERS, Regularizer
+from hotview.losses.coupling import Coupling, NoCoupling, Planner
+from hotview.losses.objective import Regularizer
 
 __all__ = [
+    "COUPLINGS",
     "REGULARIZERS",
-    "AutoencoderSpec",
     "CouplingSizes",
     "CouplingSpec",
-    "DiffusionSpec",
-    "ManifoldSpec",
-    "NoRegularizerSpec",
+    "NoCouplingSpec",
+    "PaperSpec",
     "RegularizerSpec",
     "Specification",
+    "as_coupling",
+    "as_regularizer",
 ]
 
 
@@ -273,95 +273,43 @@ class RegularizerSpec(Specification):
             check_weight("view_regularizer__weight", self.weight)
 
 
-class NoRegularizerSpec(RegularizerSpec, name="none"):
-    """No view regularizer: ``view_regularizer="none"``.
-
-    Examples
-    --------
-    >>> from hotview import NoRegularizerSpec
-    >>> NoRegularizerSpec().get_params()
-    {}
-    """
-
-    def __init__(self) -> None:
-        self.weight = 0.0
-
-    def build(self) -> Regularizer:
-        """Build the regularizer, which has no terms."""
-        return VIEW_REGULARIZERS["none"]
-
-
-class AutoencoderSpec(RegularizerSpec, name="autoencoder"):
-    """The features of a row can be decoded: ``view_regularizer="autoencoder"``.
+@dataclass(repr=False, eq=False, kw_only=True)
+class NoCouplingSpec(CouplingSpec, name="none"):
+    """No coupling, the control: ``coupling="none"``.
 
     Parameters
     ----------
-    weight : float or None, default=None
-        τ, the weight of the regularizer in the objective; None takes 0.01 in an encoder and 1.0 in
-        a classifier.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether the loss of labels is a mean or, as in the paper, a sum over rows.
 
     Examples
     --------
-    >>> from hotview import AutoencoderSpec, MultiViewEncoder
-    >>> MultiViewEncoder(view_regularizer=AutoencoderSpec(0.1))
-    MultiViewEncoder(view_regularizer=AutoencoderSpec(weight=0.1))
+    >>> from hotview import NoCouplingSpec
+    >>> NoCouplingSpec().get_params()
+    {'reduction': 'mean'}
     """
 
-    needs_decoders = True
+    reduction: str = "mean"
 
-    def build(self) -> Regularizer:
-        """Build the reconstruction error."""
-        return VIEW_REGULARIZERS["autoencoder"]
-
-
-class ManifoldSpec(RegularizerSpec, name="manifold"):
-    """Neighbors in a view have similar latents: ``view_regularizer="manifold"``.
-
-    Parameters
-    ----------
-    weight : float or None, default=None
-        τ, the weight of the regularizer in the objective; None takes 0.01 in an encoder and 1.0 in
-        a classifier.
-
-    Examples
-    --------
-    >>> from hotview import ManifoldSpec
-    >>> ManifoldSpec(0.1)
-    ManifoldSpec(weight=0.1)
-    """
-
-    needs_neighbors = True
-
-    def build(self) -> Regularizer:
-        """Build the roughness over neighbors."""
-        return VIEW_REGULARIZERS["manifold"]
+    def build(self, sizes: CouplingSizes) -> Coupling:
+        """Build a :class:`hotview.losses.NoCoupling`."""
+        return NoCoupling()
 
 
-class DiffusionSpec(RegularizerSpec, name="diffusion"):
-    """Features approximate diffusion coordinates of the view: ``view_regularizer="diffusion"``.
+@dataclass(repr=False, eq=False)
+class PaperSpec(CouplingSpec):
+    """Settings of all couplings of the paper."""
 
-    Parameters
-    ----------
-    weight : float or None, default=None
-        τ, the weight of the regularizer in the objective; None takes 0.01 in an encoder and 1.0 in
-        a classifier.
-
-    Examples
-    --------
-    >>> from hotview import DiffusionSpec
-    >>> DiffusionSpec(0.1)
-    DiffusionSpec(weight=0.1)
-    """
-
-    needs_coordinates = True
-
-    def build(self) -> Regularizer:
-        """Build the squared error to the coordinates."""
-        return VIEW_REGULARIZERS["diffusion"]
+    weight: float = 0.1
+    _: KW_ONLY
+    reduction: str = "mean"
+    reg: float = 0.1
+    sinkhorn_max_iter: int = 1000
 
 
-#: specifications of R_S by name
+#: specifications of R_M and of R_S by name
+COUPLINGS: Mapping[str, type[CouplingSpec]] = MappingProxyType(CouplingSpec.built_in)
 REGULARIZERS: Mapping[str, type[RegularizerSpec]] = MappingProxyType(RegularizerSpec.built_in)
 
-#: the specification of a view regularizer that is given by name or as a specification
-as_regularizer = RegularizerSpec.resolve
+#: the specification of a coupling, or of a view regularizer, that is given by name or as one
+as_coupling, as_regularizer = CouplingSpec.resolve, RegularizerSpec.resolve

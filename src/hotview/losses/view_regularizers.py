@@ -1,4 +1,7 @@
-"""View regularizers, R_S: reconstruction of a view, or smoothness over its neighbor graph."""
+"""View regularizers, R_S: reconstruction of a view, or smoothness over its neighbor graph.
+
+Each is a function of the network, a batch and the features of its rows, and a specification.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,22 @@ from functools import partial
 
 import torch
 from torch import Tensor
-from torch.nn.functional import mse_loss
+from torch.nn.functional import mse_loss, softmax
 
-from hotview.nn.multiview import map_views
+from hotview.losses.coupling import Terms
+from hotview.losses.objective import Batch, Regularizer
+from hotview.losses.specifications import RegularizerSpec
+from hotview.nn.multiview import MultiViewNetwork, map_views
 
-__all__ = ["reconstruction_error", "smoothness_penalty"]
+__all__ = [
+    "AutoencoderSpec",
+    "DiffusionSpec",
+    "ManifoldSpec",
+    "NoRegularizerSpec",
+    "autoencoder",
+    "reconstruction_error",
+    "smoothness_penalty",
+]
 
 _FLOOR, _TINY = 1e-3, 1e-30  # relative to the mean variance, and absolute
 
@@ -102,3 +116,114 @@ def _relative_distance(Y: Tensor, N: Tensor) -> Tensor:
 
 def _diagonal(M: Tensor) -> Tensor:
     return M.diagonal(dim1=-2, dim2=-1)
+
+
+def _no_regularizer(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
+    return Terms({})
+
+
+class NoRegularizerSpec(RegularizerSpec, name="none"):
+    """No view regularizer: ``view_regularizer="none"``.
+
+    Examples
+    --------
+    >>> from hotview import NoRegularizerSpec
+    >>> NoRegularizerSpec().get_params()
+    {}
+    """
+
+    def __init__(self) -> None:
+        self.weight = 0.0
+
+    def build(self) -> Regularizer:
+        """Build the regularizer, which has no terms."""
+        return _no_regularizer
+
+
+def autoencoder(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
+    """Return the error of rows that are decoded from their features."""
+    decoded = network.reconstruct(Fs["rows"])
+    rows = batch.split(batch.Xs)["rows"]
+    return Terms({"reconstruction": reconstruction_error(rows, decoded)})
+
+
+class AutoencoderSpec(RegularizerSpec, name="autoencoder"):
+    """The features of a row can be decoded: ``view_regularizer="autoencoder"``.
+
+    Parameters
+    ----------
+    weight : float or None, default=None
+        τ, the weight of the regularizer in the objective; None takes 0.01 in an encoder and 1.0 in
+        a classifier.
+
+    Examples
+    --------
+    >>> from hotview import AutoencoderSpec, MultiViewEncoder
+    >>> MultiViewEncoder(view_regularizer=AutoencoderSpec(0.1))
+    MultiViewEncoder(view_regularizer=AutoencoderSpec(weight=0.1))
+    """
+
+    needs_decoders = True
+
+    def build(self) -> Regularizer:
+        """Build the reconstruction error."""
+        return autoencoder
+
+
+def _manifold(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
+    both = Fs["rows"], Fs["neighbors"]
+    parts = {"smoothness": smoothness_penalty(*map(network.embed, both), relative=True)}
+    if len(network.view_heads) > 0:
+        probs = [[softmax(logits, dim=-1) for logits in network.score_views(F)] for F in both]
+        parts["score_smoothness"] = smoothness_penalty(*probs)
+    return Terms(parts)
+
+
+class ManifoldSpec(RegularizerSpec, name="manifold"):
+    """Neighbors in a view have similar latents: ``view_regularizer="manifold"``.
+
+    Parameters
+    ----------
+    weight : float or None, default=None
+        τ, the weight of the regularizer in the objective; None takes 0.01 in an encoder and 1.0 in
+        a classifier.
+
+    Examples
+    --------
+    >>> from hotview import ManifoldSpec
+    >>> ManifoldSpec(0.1)
+    ManifoldSpec(weight=0.1)
+    """
+
+    needs_neighbors = True
+
+    def build(self) -> Regularizer:
+        """Build the roughness over neighbors."""
+        return _manifold
+
+
+def _diffusion(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
+    return Terms({"diffusion": reconstruction_error(batch.coordinates, Fs["rows"])})
+
+
+class DiffusionSpec(RegularizerSpec, name="diffusion"):
+    """Features approximate diffusion coordinates of the view: ``view_regularizer="diffusion"``.
+
+    Parameters
+    ----------
+    weight : float or None, default=None
+        τ, the weight of the regularizer in the objective; None takes 0.01 in an encoder and 1.0 in
+        a classifier.
+
+    Examples
+    --------
+    >>> from hotview import DiffusionSpec
+    >>> DiffusionSpec(0.1)
+    DiffusionSpec(weight=0.1)
+    """
+
+    needs_coordinates = True
+
+    def build(self) -> Regularizer:
+        """Build the squared error to the coordinates."""
+        return _diffusion

@@ -5,8 +5,8 @@ Wasserstein costs between clouds, and `sinkhorn` the transport `Plan` over such 
 `ViewGroups` are groups of views by the mass that it transports.
 """
 
-from hotview.ot.directions import draw_directions
 from hotview.ot.plan import Plan, ViewGroups
+from hotview.ot.projection import draw_directions
 from hotview.ot.sinkhorn import sinkhorn
 from hotview.ot.sliced import sliced_cost
 

@@ -1,13 +1,13 @@
-"""Projections of clouds on directions, their sort along each direction, and gradients back.
+"""Random directions, projections of clouds on them, their sort, and gradients back.
 
 Clouds of equal size are projected together. Small ones are one batched product, because calls cost
 more than arithmetic; large ones are projected one by one on the CPU, where memory costs more than
 calls.
 
-Sliced transport spends most of its time on sorting. CUDA has ``torch.sort``, and a kernel of ours
-for short rows. On the CPU ``torch.sort`` takes 70 ns per element, and numpy's vectorized sort is
-fast on some processors and three times slower on others. A radix sort of *integers* is fast
-everywhere, so floats are sorted as integers of the same order:
+Sliced transport spends most of its time on sorting. CUDA has ``torch.sort``. On the CPU
+``torch.sort`` takes 70 ns per element, and numpy's vectorized sort is fast on some processors and
+three times slower on others. A radix sort of *integers* is fast everywhere, so floats are sorted as
+integers of the same order:
 
 - rows of ordinary length in base 65,536, last digit first, by numpy's stable 16-bit argsort;
 - very long rows by torch, which has a radix sort for one row of non-negative 32-bit integers.
@@ -16,8 +16,9 @@ everywhere, so floats are sorted as integers of the same order:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,22 +26,120 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hotview.ot._backend import empty, kernels_for
+from hotview._validation import Check, check_choice, check_count, check_values
+from hotview.ot._backend import EXACT_DTYPE, empty
 
-__all__ = ["SortedRows", "project", "sort_rows_", "unproject"]
+__all__ = ["SortedRows", "draw_directions", "project", "sort_rows_", "unproject"]
+
+_check_kind = partial(check_choice, choices=("orthogonal", "iid", "qmc"))
+_CHECKS: Mapping[str, Check] = {"n": check_count, "d": check_count, "kind": _check_kind}
+_HALF_CELL = 2.0**-31  # Sobol points are multiples of 2⁻³⁰: half a cell avoids 0 and 1
 
 _LARGE = 2**15  # points of a cloud
 _SHORT = 512  # rows up to this length: a comparison sort in cache beats passes over digits
 _LONG = 2**15  # rows from this length: torch has a radix sort for them, where built with FBGEMM
 _BLOCK = 2**16  # elements per block: keys, digits and indices of a block stay in the L2 cache
 _WORTH_A_THREAD = 2**19  # elements; starting threads for fewer costs more than it saves
-# On a GPU, torch is faster for longer rows, and for many rows of half that length.
-_SHORT_ON_DEVICE, _MANY_ON_DEVICE = 1024, 2**19
 _INTEGER = {np.dtype(np.float32): np.int32, np.dtype(np.float64): np.int64}
 _HAS_LONG_RADIX = "fbgemm" in torch.backends.quantized.supported_engines
 
 _Rows = NDArray[Any]  # float32 or float64
 _Index = NDArray[np.int64]
+
+
+def draw_directions(
+    n: int,
+    d: int,
+    *,
+    kind: str = "orthogonal",
+    generator: torch.Generator | Sequence[torch.Generator] | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Draw ``n`` unit vectors of dimension ``d``, each uniform on the sphere.
+
+    Parameters
+    ----------
+    n : int
+        Number of directions.
+    d : int
+        Dimension of the space.
+    kind : {"orthogonal", "iid", "qmc"}, default="orthogonal"
+        ``"orthogonal"`` draws the rows of Haar-distributed orthogonal matrices, in independent
+        blocks of ``d``: at equal cost its sliced distances have the smallest error when ``n`` is a
+        multiple of ``d``. ``"iid"`` draws independent directions. ``"qmc"`` maps
+        scrambled Sobol points to the sphere.
+    generator : torch.Generator, sequence of these, or None, default=None
+        Source of randomness; None uses torch's global generator. The same state gives the same
+        directions, whatever the `dtype`. Several generators must be on one device; each draws its
+        own directions.
+    dtype : torch.dtype or None, default=None
+        Type of the result; None uses torch's default.
+    device : torch.device, str or None, default=None
+        Device of the result; None uses the generator's device, else the CPU.
+
+    Returns
+    -------
+    Tensor of shape (n, d) or (generators, n, d)
+        One direction per row.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.ot import draw_directions
+    >>> theta = draw_directions(3, 3, generator=torch.Generator().manual_seed(0))
+    >>> torch.allclose(theta @ theta.T, torch.eye(3), atol=1e-6)
+    True
+    """
+    check_values({"n": n, "d": d, "kind": kind}, _CHECKS)
+    dtype = dtype or torch.get_default_dtype()
+    if not dtype.is_floating_point:
+        raise TypeError(f"dtype must be floating-point, got {dtype}.")
+    generators: Sequence[torch.Generator | None]
+    if is_single := generator is None or isinstance(generator, torch.Generator):
+        generators = [generator]
+    else:
+        generators = generator
+    if kind == "qmc":
+        draws = torch.stack([_sobol(n, d, source) for source in generators])
+    else:
+        blocks = (math.ceil(n / d), d, min(n, d)) if kind == "orthogonal" else (n, d)
+        draws = torch.stack([_gaussian(blocks, source) for source in generators])
+    if kind == "orthogonal":
+        theta = _orthogonalize(draws)[:, :n]
+    else:
+        theta = torch.nn.functional.normalize(draws, dim=-1)
+    return (theta[0] if is_single else theta).to(dtype=dtype, device=device or theta.device)
+
+
+def _gaussian(shape: Sequence[int], generator: torch.Generator | None) -> Tensor:
+    device = torch.device("cpu") if generator is None else generator.device
+    # The most exact type, so that every result type rounds the same draw.
+    return torch.randn(*shape, generator=generator, dtype=EXACT_DTYPE[device.type], device=device)
+
+
+def _orthogonalize(blocks: Tensor) -> Tensor:
+    """Haar-distributed orthonormal rows from Gaussian blocks (…, blocks, d, rows)."""
+    Q, R = torch.linalg.qr(blocks)
+    # QR is unique, and Q Haar-distributed, only if the diagonal of R is positive.
+    Q *= R.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+    rows: Tensor = Q.mT.flatten(-3, -2)
+    return rows
+
+
+def _sobol(n: int, d: int, generator: torch.Generator | None) -> Tensor:
+    """Gaussian vectors from scrambled Sobol points."""
+    if d > torch.quasirandom.SobolEngine.MAXDIM:
+        raise ValueError(
+            f"kind='qmc' reaches dimension {torch.quasirandom.SobolEngine.MAXDIM}, got d={d}; "
+            "use kind='orthogonal'."
+        )
+    device = torch.device("cpu") if generator is None else generator.device
+    seed = int(torch.randint(2**31 - 1, (), generator=generator, device=device))
+    engine = torch.quasirandom.SobolEngine(d, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
+    uniform = engine.draw(n, dtype=torch.float64) + _HALF_CELL
+    gaussian: Tensor = torch.special.ndtri(uniform).to(device)
+    return gaussian
 
 
 def project(theta: Tensor, clouds: Sequence[Tensor], shift: Tensor) -> Tensor:
@@ -66,10 +165,7 @@ def unproject(grad: Tensor, origin: Tensor, theta: Tensor) -> Iterator[tuple[Ten
     n), which is overwritten in the next iteration, and one (…, n, d).
     """
     if _fits_one_product(grad.shape[-1], theta):
-        if kernels := kernels_for(grad):
-            grad_P = kernels.scatter_rows(grad, origin)
-        else:
-            grad_P = torch.empty_like(grad).scatter_(-1, origin, grad)
+        grad_P = torch.empty_like(grad).scatter_(-1, origin, grad)
         # Transposed, because BLAS is three times slower on tall and thin matrices.
         grad_Z = (theta.mT.unsqueeze(-3) @ grad_P).mT.contiguous()
         yield from zip(grad_P.unbind(-3), grad_Z.unbind(-3), strict=True)
@@ -98,7 +194,7 @@ def sort_rows_(P: Tensor, *, with_origin: bool = True) -> SortedRows:
     Very long float32 rows are sorted to within one unit in the last place.
     """
     if P.device.type != "cpu":
-        values, origin = _sort_on_device(P)
+        values, origin = torch.sort(P, dim=-1)
         return SortedRows(values, origin if with_origin else None)
     rows = P.view(-1, P.shape[-1]).numpy()
     if not with_origin:
@@ -112,16 +208,6 @@ def sort_rows_(P: Tensor, *, with_origin: bool = True) -> SortedRows:
     else:
         _for_each_block(_sort_block_, rows, index)
     return SortedRows(P, origin)
-
-
-def _sort_on_device(P: Tensor) -> tuple[Tensor, Tensor]:
-    n, kernels = P.shape[-1], kernels_for(P)
-    is_short = n <= _SHORT_ON_DEVICE // 2 or (n <= _SHORT_ON_DEVICE and P.numel() < _MANY_ON_DEVICE)
-    if kernels is not None and is_short:
-        result: tuple[Tensor, Tensor] = kernels.sort_short_rows(P)
-        return result
-    values, origin = torch.sort(P, dim=-1)
-    return values, origin
 
 
 def _for_each_block(work: Callable[..., None], *arrays: _Rows) -> None:

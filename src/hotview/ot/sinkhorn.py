@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from hotview.ot._backend import EXACT_DTYPE, kernels_for
-from hotview.ot._checks import check_feasible, check_mask, check_options, check_same_mass
+from hotview._validation import Check, check_choice, check_count, check_positive, check_values
+from hotview.ot._backend import EXACT_DTYPE
 from hotview.ot.plan import Plan
 from hotview.ot.sinkhorn_iterations import (
     MASKED,
-    PLAIN,
     LogProblem,
     Potentials,
     initial_potentials,
@@ -21,12 +23,13 @@ from hotview.ot.sinkhorn_iterations import (
     plan_from_potentials,
 )
 
-__all__ = ["sinkhorn", "sinkhorn_cuda", "supports_sinkhorn_cuda"]
+__all__ = ["check_feasible", "sinkhorn"]
 
-_TOL = 1e-6  # default of `tol`
+_check_mode = partial(check_choice, choices=("envelope", "unroll"))
+_CHECKS: Mapping[str, Check] = {"reg": check_positive, "max_iter": check_count, "grad": _check_mode}
+_SLACK = 1e-9  # relative to the total mass
 _RESOLUTION = 1e-10  # smallest regularization, relative to the costs, that float64 resolves
 _SMALL = 2**16  # entries
-_SMALL_ON_DEVICE = 2**12  # entries of a plan that one CUDA program holds
 _NO_MASS = 1e-300  # replaces a marginal of 0, whose logarithm would be infinite
 
 
@@ -96,15 +99,15 @@ def sinkhorn(
     tensor([[0.0000, 0.5000],
             [0.5000, 0.0000]])
     """
-    check_options(C, reg, max_iter, tol, grad)
+    _check_options(C, reg, max_iter, tol, grad)
     # A small problem is faster on the CPU, transfers included, than on a GPU.
     on_cpu = C.device.type == "cpu" or C.numel() <= _SMALL
     xp: Any = np if on_cpu and grad == "envelope" else torch
-    mask = check_mask(mask, C)
+    mask = _check_mask(mask, C)
     beta = reg * _mean_cost(C, mask) if relative else float(reg)
     rows = _marginal(a, "a", C.shape[-2], C, xp)
     columns = _marginal(b, "b", C.shape[-1], C, xp)
-    mass = 1.0 if a is None and b is None else check_same_mass(rows, columns)
+    mass = 1.0 if a is None and b is None else _check_same_mass(rows, columns)
     with np.errstate(all="ignore"):  # iterations that overflow are repeated in the log domain
         L, scale = _log_kernel(xp, C, mask, beta)
         if mask is not None:
@@ -235,55 +238,96 @@ def _warm_start(init: Plan, C: Tensor, scale: Any, xp: Any) -> Potentials:
     return Potentials(f / scale, g / scale)
 
 
-def supports_sinkhorn_cuda(C: Tensor, max_iter: int) -> bool:
-    """Return whether `sinkhorn_cuda` can solve a problem: small, on a GPU, without Newton steps.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from hotview.ot.sinkhorn import supports_sinkhorn_cuda
-    >>> supports_sinkhorn_cuda(torch.zeros(6, 3), 20)  # on the CPU
-    False
-    """
-    small = C.shape[-2] * C.shape[-1] <= _SMALL_ON_DEVICE
-    return max_iter <= PLAIN and small and kernels_for(C) is not None
+def _check_options(C: Tensor, reg: float, max_iter: int, tol: float, grad: str) -> None:
+    """Raise if the costs or options of `sinkhorn` are invalid."""
+    if not isinstance(C, Tensor) or not C.is_floating_point():
+        raise TypeError(f"C must be a floating-point tensor, got {type(C).__name__}.")
+    if C.ndim < 2 or 0 in C.shape:
+        raise ValueError(f"C must be (…, S, K) with S, K ≥ 1, got shape {tuple(C.shape)}.")
+    check_values({"reg": reg, "max_iter": max_iter, "grad": grad}, _CHECKS)
+    if not tol >= 0:
+        raise ValueError(f"tol must not be negative, got {tol!r}.")
 
 
-def sinkhorn_cuda(C: Tensor, *, reg: float, relative: bool, max_iter: int, pairwise: bool) -> Plan:
-    """`sinkhorn` with equal marginals, without synchronization, for use in CUDA graphs.
+def _check_mask(mask: Tensor | None, C: Tensor) -> Tensor | None:
+    """Return the mask on the device of the costs; raise if it does not fit them."""
+    if mask is None:
+        return None
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        raise TypeError("mask must be a tensor of bool, True where the plan must be zero.")
+    if mask.shape not in (C.shape, C.shape[-2:]):
+        raise ValueError(
+            f"mask must have the shape of C, {tuple(C.shape)}, or of its last two dimensions; "
+            f"got {tuple(mask.shape)}."
+        )
+    return mask.to(C.device)
+
+
+def _check_same_mass(rows: Any, columns: Any) -> Any:
+    """Return the total mass of each problem, (…, 1, 1); raise if the marginals differ in it."""
+    mass, other = rows.sum(-2)[..., None], columns.sum(-2)[..., None]
+    if not bool((mass > 0).all()) or not bool((abs(mass - other) <= 1e-6 * mass).all()):
+        raise ValueError(
+            "a and b must have the same positive sum, "
+            f"got {mass.reshape(-1).tolist()} and {other.reshape(-1).tolist()}."
+        )
+    return mass
+
+
+def check_feasible(mask: Any, a: Any, b: Any) -> None:
+    """Raise unless plans with marginals `a`, `b` exist that are zero where `mask` is True.
+
+    By Hall's theorem a plan exists if no set of rows has more mass than the columns open to it.
 
     Parameters
     ----------
-    C : Tensor of shape (..., S, K)
-        Costs, on a GPU.
-    reg, relative, max_iter : float, bool, int
-        As of `sinkhorn`.
-    pairwise : bool
-        Whether the diagonal is masked.
-
-    Returns
-    -------
-    Plan
-        The same to rounding, except for `n_iter`, which is `max_iter`. A replay of the graph
-        overwrites its tensors. Costs that are not finite raise no error but give a plan that is not
-        finite.
+    mask : array or tensor of bool, shape (..., S, K)
+        Entries that must be zero; leading dimensions are independent problems.
+    a : array or tensor of shape (..., S)
+        Row marginals.
+    b : array or tensor of shape (..., K)
+        Column marginals.
     """
-    kernels = kernels_for(C)
-    assert kernels is not None  # by supports_sinkhorn_cuda
-    solution = kernels.sinkhorn(
-        C,
-        reg=reg,
-        relative=relative,
-        max_iter=max_iter,
-        tol=_TOL,
-        resolution=_RESOLUTION,
-        pairwise=pairwise,
+    *batch, S, K = mask.shape
+    arrays = [
+        np.broadcast_to(torch.as_tensor(x).detach().cpu().numpy(), (*batch, *shape))
+        for x, shape in ((mask, (S, K)), (a, (S,)), (b, (K,)))
+    ]
+    for index in np.ndindex(*batch):
+        _check_one_feasible(*(x[index] for x in arrays))
+
+
+def _check_one_feasible(
+    mask: NDArray[np.bool_], a: NDArray[np.float64], b: NDArray[np.float64]
+) -> None:
+    closed = mask @ b  # mass of the columns that are closed to each row
+    total = a.sum()
+    worst = int(np.argmax(a + closed))
+    if a[worst] + closed[worst] > total * (1 + _SLACK):
+        raise ValueError(
+            f"the mask leaves no plan: row {worst} must send out {a[worst]:.6g}, but the columns "
+            f"open to it take only {max(0.0, total - closed[worst]):.6g} of {total:.6g}. "
+            "Unmask an entry or change the marginals."
+        )
+    # Where no column is masked twice (the diagonal, say), two rows together reach every column,
+    # so only single rows can violate the condition. Other masks need a linear program.
+    if mask.sum(0).max() > 1 and not _has_plan(mask, a, b):
+        raise ValueError(
+            "the mask leaves no plan with these marginals: some rows together hold more mass than "
+            "the columns open to them. Unmask an entry or change the marginals."
+        )
+
+
+def _has_plan(mask: NDArray[np.bool_], a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array
+
+    i, j = np.nonzero(~mask)
+    ones, edge = np.ones(len(i)), np.arange(len(i))
+    # Maximize the transported mass; a plan exists if it is the total.
+    limits = coo_array(
+        (np.concatenate([ones, ones]), (np.concatenate([i, len(a) + j]), np.tile(edge, 2))),
+        shape=(len(a) + len(b), len(i)),
     )
-    return Plan(
-        C=C,
-        mask=torch.eye(C.shape[-1], dtype=torch.bool, device=C.device) if pairwise else None,
-        symmetric=pairwise,
-        n_iter=max_iter,
-        tol=_TOL,
-        **solution._asdict(),
-    )
+    flow = linprog(-ones, A_ub=limits.tocsr(), b_ub=np.concatenate([a, b]))  # type: ignore[call-overload]  # the stubs lack sparse matrices
+    return bool(-flow.fun >= a.sum() * (1 - _SLACK))

@@ -17,9 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from hotview._validation import check_choice
 from hotview.ot._backend import EXACT_DTYPE
-from hotview.ot._checks import check_clouds, check_finite, check_weights
-from hotview.ot.directions import draw_directions
-from hotview.ot.projection import project, sort_rows_, unproject
+from hotview.ot.projection import draw_directions, project, sort_rows_, unproject
 from hotview.ot.wasserstein1d import (
     QuantileGrid,
     cumulative_weights,
@@ -31,7 +29,7 @@ from hotview.ot.wasserstein1d import (
     weighted_grid,
 )
 
-__all__ = ["pair_costs", "pair_grads", "random_sliced_cost", "sliced_cost", "sort_clouds"]
+__all__ = ["random_sliced_cost", "sliced_cost"]
 
 
 def sliced_cost(
@@ -95,7 +93,7 @@ def sliced_cost(
     """
     clouds = [*Zs, *(() if Gs is None else Gs)]
     n_columns = None if Gs is None else len(Gs)
-    check_clouds(len(Zs), n_columns, clouds, directions)
+    _check_clouds(len(Zs), n_columns, clouds, directions)
     is_uniform = weights is None and len({Z.shape[-2] for Z in clouds}) == 1
     if directions.ndim > 2 and not is_uniform:  # merged quantile grids are per problem
         costs = []
@@ -103,7 +101,7 @@ def sliced_cost(
             Z, G, w = (_at(tensors, r) for tensors in (Zs, Gs, weights))
             costs.append(sliced_cost(Z, G, directions=theta, weights=w, p=p, reduction=reduction))
         return torch.stack(costs)
-    check_weights(weights, clouds)
+    _check_weights(weights, clouds)
     if not p >= 1:
         raise ValueError(f"p must be at least 1, got {p!r}.")
     check_choice("reduction", reduction, ("mean", "sum"))
@@ -116,7 +114,7 @@ def sliced_cost(
     is_hidden = len(clouds) == 1 or weights is not None
     is_captured = C.is_cuda and torch.cuda.is_current_stream_capturing()  # must not synchronize
     if not is_captured and (is_hidden or not math.isfinite(C.detach().sum().item())):
-        check_finite(C, len(Zs), clouds, directions)
+        _check_finite(C, len(Zs), clouds, directions)
     return C if reduction == "mean" else C * _n_points(problem, clouds, C)
 
 
@@ -324,3 +322,83 @@ def _levels(weight: Tensor | None, group: SortedClouds, row: int) -> Tensor:
         levels = torch.arange(1, n + 1, device=values.device, dtype=dtype) / n
         return levels.expand(len(values), -1).contiguous()
     return cumulative_weights(weight, group.origin[row])
+
+
+def _name(i: int, n_rows: int) -> str:
+    return f"Zs[{i}]" if i < n_rows else f"Gs[{i - n_rows}]"
+
+
+def _check_clouds(
+    n_rows: int, n_columns: int | None, clouds: Sequence[Tensor], directions: Tensor
+) -> None:
+    """Raise if clouds and directions cannot be compared."""
+    if n_rows == 0 or n_columns == 0:
+        raise ValueError("Zs (and Gs, where given) must hold at least one cloud, got none.")
+    if not isinstance(directions, Tensor) or directions.ndim < 2 or 0 in directions.shape:
+        raise ValueError("directions must be a tensor of shape (…, M, d), see draw_directions.")
+    for i, Z in enumerate(clouds):
+        name = _name(i, n_rows)
+        if not isinstance(Z, Tensor):
+            raise TypeError(
+                f"{name} must be a torch tensor, got {type(Z).__name__}; use torch.as_tensor."
+            )
+        if Z.ndim != directions.ndim or 0 in Z.shape:
+            raise ValueError(
+                f"{name} must be {'(…, ' if directions.ndim > 2 else '('}points, dimensions) with "
+                f"at least one of each, got shape {tuple(Z.shape)}."
+            )
+        if Z.dtype not in (torch.float32, torch.float64):
+            raise TypeError(f"{name} must be float32 or float64, got {Z.dtype}.")
+        for attribute, own, expected in (
+            ("dimension", Z.shape[-1], directions.shape[-1]),
+            ("leading dimensions", tuple(Z.shape[:-2]), tuple(directions.shape[:-2])),
+            ("dtype", Z.dtype, directions.dtype),
+            ("device", Z.device, directions.device),
+        ):
+            if own != expected:
+                raise ValueError(
+                    f"{name} has {attribute} {own}, but the directions have {attribute} "
+                    f"{expected}; all clouds and the directions must agree."
+                )
+
+
+def _check_weights(weights: Sequence[Tensor | None] | None, clouds: Sequence[Tensor]) -> None:
+    """Raise if weights do not fit the points of their cloud."""
+    if weights is None:
+        return
+    if len(weights) != len(clouds):
+        raise ValueError(
+            f"weights needs one entry (a tensor or None) per cloud, {len(clouds)} of them, "
+            f"got {len(weights)}."
+        )
+    for i, (w, Z) in enumerate(zip(weights, clouds, strict=True)):
+        if w is None:
+            continue
+        if not isinstance(w, Tensor) or w.shape != Z.shape[:-1] or w.device != Z.device:
+            raise ValueError(
+                f"weights[{i}] must be a tensor of shape {tuple(Z.shape[:-1])} on {Z.device}, one "
+                "weight per point."
+            )
+        if w.requires_grad:
+            raise ValueError(f"weights[{i}] requires grad, but weights are constants: detach it.")
+        if not bool((w >= 0).all() & torch.isfinite(w).all() & (w.sum() > 0)):
+            raise ValueError(
+                f"weights[{i}] must be finite, non-negative and not all zero; "
+                f"they run from {w.min().item()} to {w.max().item()}."
+            )
+
+
+def _check_finite(C: Tensor, n_rows: int, clouds: Sequence[Tensor], directions: Tensor) -> None:
+    """Raise if a cloud, the directions or a cost is NaN or infinite; the message names it."""
+    named = [(_name(i, n_rows), Z) for i, Z in enumerate(clouds)]
+    for name, Z in [*named, ("directions", directions)]:
+        bad = ~torch.isfinite(Z).all(dim=-1)
+        if bool(bad.any()):
+            raise ValueError(
+                f"{name} holds NaN or infinite values in {int(bad.sum())} of {bad.numel()} rows, "
+                f"first in row {int(bad.nonzero()[0, -1])}."
+            )
+    if not bool(torch.isfinite(C).all()):
+        raise OverflowError(
+            f"the cost exceeds what {directions.dtype} holds; rescale the clouds or use float64."
+        )

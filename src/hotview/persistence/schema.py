@@ -23,16 +23,14 @@ from hotview.estimators.batch_correction import BatchOffsets
 from hotview.semisupervised.calibration import ScoresByViews
 from hotview.estimators.inference import FusionRule
 from hotview.ingest.columns import Column, ViewColumns
-from hotview.losses.coupling_specs import COUPLINGS
-from hotview.losses.specifications import REGULARIZERS, Specification
+from hotview.losses.specifications import COUPLINGS, REGULARIZERS, Specification
 from hotview.nn.multiview import Widths
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
 from hotview.semisupervised.super_learner import SuperLearner
 from hotview.similarity import CommonSpace, ViewSimilarity
-from hotview.training.column_scaler import KINDS, ColumnScaler
+from hotview.training.column_scaler import IMPUTATIONS, KINDS, ColumnScaler
 from hotview.training.drift import SHARES, ColumnRanges
-from hotview.training.imputation import IMPUTATIONS, adds_indicators
 from hotview.training.view_plan import ViewPlan
 
 __all__ = [
@@ -291,7 +289,7 @@ def _check_columns(columns: ColumnScaler, n_columns: int) -> None:
     fits = method is None or method in IMPUTATIONS
     fits = fits and (method is None) == (columns.fill is None)
     if marked is not None:
-        fits = fits and method is not None and adds_indicators(method)
+        fits = fits and method is not None and method.endswith("+indicator")
         fits = fits and marked.dtype == np.int64 and marked.ndim == 1 and len(marked) > 0
         ends = np.concatenate([[-1], marked, [n_columns]]) if fits else marked
         fits = fits and bool((np.diff(ends) > 0).all())

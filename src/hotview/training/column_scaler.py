@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import mmap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,17 +14,20 @@ from scipy import sparse
 from torch import Tensor
 
 from hotview._types import Array, IntArray
+from hotview._validation import ViewTable
 
 __all__ = [
+    "IMPUTATIONS",
     "ColumnScaler",
-    "component_weights",
-    "fit_components",
-    "looks_like_components",
+    "column_medians",
+    "is_in_memory",
+    "is_sparse",
     "looks_like_counts",
     "root_shares",
-    "singular_vectors",
 ]
 
+#: what replaces a missing cell, and whether a column of 0 and 1 marks it
+IMPUTATIONS = ("mean", "median", "mean+indicator", "median+indicator")
 #: what is done to the columns of a view, in words
 KINDS = {
     "none": "as given",
@@ -32,15 +37,9 @@ KINDS = {
 }
 WIDE = 256  # columns beyond which a view is reduced
 N_COMPONENTS = 64  # to which it is reduced
-_MIN_COMPONENTS, _MAX_COMPONENTS = 8, 1024  # columns that may be recognized as components
-_MIN_RATIO, _MAX_RATIO = 3.0, 1e4  # of the largest to the smallest variance of components
 _MAX_SHARE = 0.2  # of a column in all counts
 _MAX_MEAN = 100  # of a sparse column, in standard deviations, for products in float32
-_FULL = 0.3  # share of its variance above the noise floor from which a component counts fully
-_LEAST = 0.2  # factor of a component at the noise floor
 _N_ENTRIES = 2**22  # of dense rows that are reduced together
-_N_ITERATIONS = 4  # of the range finder: enough for singular values that fall slowly
-_N_EXTRA = 10  # directions beyond those that are asked for
 
 
 @dataclass(frozen=True)
@@ -111,8 +110,8 @@ class ColumnScaler:
         if self.is_counts:
             X = root_shares(X)
         if self.components is None:
-            return self._standardize(X.toarray() if _is_sparse(X) else X)
-        if not _is_sparse(X):
+            return self._standardize(X.toarray() if is_sparse(X) else X)
+        if not is_sparse(X):
             return self._reduce(X, torch.from_numpy(self.components).double())
         map_, offset = self._sparse_map
         X = self.impute_sparse(X).astype(map_.dtype, copy=False)
@@ -194,115 +193,6 @@ class ColumnScaler:
         return {name: value for name, value in self.__dict__.items() if name != "_sparse_map"}
 
 
-def fit_components(scaler: ColumnScaler, X: Any, device: torch.device) -> ColumnScaler:
-    """Add the leading components of standardized columns, with a mean variance of 1.
-
-    Parameters
-    ----------
-    scaler : ColumnScaler
-        Statistics of the columns.
-    X : ndarray or scipy CSR array
-        Some rows, as they were given.
-    device : torch.device
-        Where to compute.
-
-    Returns
-    -------
-    ColumnScaler
-        The scaler with components. They do not depend on any random state.
-    """
-    mean, scale = scaler.mean, scaler.scale
-    X = root_shares(X) if scaler.is_counts else X
-    if _is_sparse(X):
-        X = scaler.impute_sparse(X).astype(scaler.sparse_dtype, copy=False)
-    else:
-        X, mean, scale = scaler._standardize(X).numpy(), np.zeros_like(mean), np.ones_like(scale)
-    vectors, Y = singular_vectors(X, mean, scale, N_COMPONENTS, np.random.default_rng(0), device)
-    weights = np.ones(Y.shape[1])
-    if scaler.is_counts:
-        weights = component_weights(Y.var(axis=0))
-    size = np.sqrt((Y * weights).var(axis=0).mean()) or 1.0  # of a constant view
-    return replace(scaler, components=(vectors * weights / size).astype(np.float32))
-
-
-def component_weights(variance: Array) -> Array:
-    r"""Weights of components of a view: less for large ones, and little for those that are noise.
-
-    .. math:: w_j = \operatorname{clip}\big((1 - f / v_j) / 0.3,\, 0.2,\, 1\big) / v_j^{1/4}
-
-    The noise floor f continues the tail of the sorted variances v by as much as it falls over its
-    last third: it is close below a flat tail, which is noise, and far below a steep one.
-
-    Parameters
-    ----------
-    variance : ndarray of shape (n_components,)
-        Variances of the components.
-
-    Returns
-    -------
-    ndarray of shape (n_components,)
-        Factors of the components, which then have a mean variance of 1; 1 for constant ones.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hotview.training.column_scaler import component_weights
-    >>> component_weights(np.array([90, 40, 20, 10, 1.2, 1.1, 1.05, 1.02, 1.0])).round(2)
-    array([0.2 , 0.24, 0.28, 0.34, 0.46, 0.34, 0.27, 0.22, 0.18])
-    """
-    weights = np.ones(len(variance))
-    some = variance > 1e-12 * variance.max(initial=0.0)
-    v = variance[some]
-    if len(v) == 0:
-        return weights
-    tail = np.sort(v)
-    has_tail = len(v) >= _MIN_COMPONENTS and tail[-1] >= _MIN_RATIO * tail[0]
-    floor = tail[0] ** 2 / tail[len(v) // 3] if has_tail else 0.0
-    raw = np.clip((1 - floor / v) / _FULL, _LEAST, 1.0) / v**0.25
-    weights[some] = raw / np.sqrt((raw**2 * v).mean())
-    return weights
-
-
-def looks_like_components(X: Array) -> bool:
-    """Whether columns look like principal components: orthogonal, of falling variance, signed.
-
-    Variances that differ by more than a factor of 10,000 are those of units of measurement.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_columns)
-        Some rows; NaN counts as the mean of its column.
-
-    Returns
-    -------
-    bool
-        False for fewer than 8 or more than 1,024 columns.
-    """
-    n, d = X.shape
-    if not _MIN_COMPONENTS <= d <= _MAX_COMPONENTS:
-        return False
-    X = np.asarray(X, dtype=np.float64)
-    if np.isnan(X).any():
-        X = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
-    if not ((X.min(axis=0) < 0) & (X.max(axis=0) > 0))[1:].all():
-        return False  # counts, shares, topics; the first component without centering has one sign
-    variance = X.var(axis=0)
-    if not _MIN_RATIO * variance.min() <= variance.max() <= _MAX_RATIO * variance.min():
-        return False
-    place = np.argsort(np.argsort(-variance))
-    if np.corrcoef(place, np.arange(d))[0, 1] < max(0.6, 2.2 / np.sqrt(d - 1)):
-        return False
-    apart = ~np.eye(d, dtype=bool)
-    for Z in (X - X.mean(axis=0), X):  # components of centered rows, or of rows as they are
-        Z = Z / np.sqrt((Z * Z).mean(axis=0))
-        C, E = Z.T @ Z / n, (Z * Z).T @ (Z * Z) / n**2
-        correlation, error = np.sqrt((C[apart] ** 2).mean()), np.sqrt(E[apart].mean())
-        # With few rows, ordinary columns may be as little correlated, but no less than by chance.
-        if correlation < (0.03 + 1.5 * error if n >= 4 * d else 0.85 * error):
-            return True
-    return False
-
-
 def looks_like_counts(X: Any) -> bool:
     """Whether rows hold counts: whole numbers from 0 on, half of them 0, in no column most.
 
@@ -324,16 +214,16 @@ def looks_like_counts(X: Any) -> bool:
     >>> looks_like_counts(np.eye(8)), looks_like_counts(np.eye(8) / 2)
     (True, False)
     """
-    values: Array = X.data if _is_sparse(X) else X
+    values: Array = X.data if is_sparse(X) else X
     known = ~np.isnan(values)
     n, n_missing = np.count_nonzero(values), int((~known).sum())
     if not 0 < 2 * (n - n_missing) <= np.prod(X.shape) - n_missing:
         return False
     if not ((values >= 0) & (values % 1 == 0))[known].all():
         return False
-    if _is_sparse(X):
+    if is_sparse(X):
         X = sparse.csr_array((np.nan_to_num(values), X.indices, X.indptr), shape=X.shape)
-    total = np.asarray(X.sum(axis=0) if _is_sparse(X) else np.nansum(X, axis=0), dtype=np.float64)
+    total = np.asarray(X.sum(axis=0) if is_sparse(X) else np.nansum(X, axis=0), dtype=np.float64)
     return bool(total.max() <= _MAX_SHARE * total.sum())
 
 
@@ -363,7 +253,7 @@ def root_shares(X: Any) -> Any:
     array([[0.6, 0.8, 0. ],
            [0. , 0. , 0. ]], dtype=float32)
     """
-    if _is_sparse(X):
+    if is_sparse(X):
         if not X.has_canonical_format:  # roots are of sums, not of their parts
             X = X.copy()
             X.sum_duplicates()
@@ -378,93 +268,118 @@ def root_shares(X: Any) -> Any:
         return np.sqrt(X / np.where(total > 0, total, 1.0)).astype(np.float32)
 
 
-def singular_vectors(
-    X: Any, mean: Array, scale: Array, n: int, random: np.random.Generator, device: torch.device
-) -> tuple[Array, Array]:
-    """Leading right singular vectors of centered and scaled columns, and the rows' coordinates.
-
-    Randomized subspace iteration (Halko, Martinsson and Tropp, 2011); the mean is subtracted from
-    products, so that sparse rows stay sparse.
-
-    Parameters
-    ----------
-    X : ndarray or scipy CSR array, shape (n_rows, n_columns)
-        The rows, finite, in the precision in which to compute.
-    mean, scale : ndarray of shape (n_columns,)
-        Subtracted from every column, and its divisor.
-    n : int
-        Number of vectors; fewer where there are fewer rows or columns.
-    random : numpy Generator
-        Source of the first directions.
-    device : torch.device
-        Where to compute; a GPU holds the rows as a dense matrix.
-
-    Returns
-    -------
-    vectors : ndarray of float64, shape (n_columns, n)
-        Orthonormal, those of the largest singular values first.
-    coordinates : ndarray of float64, shape (n_rows, n)
-        The centered and scaled rows times the vectors.
+def is_in_memory(table: ViewTable) -> bool:
+    """Whether a table is an array or a sparse matrix in memory, not in a file.
 
     Examples
     --------
-    >>> import numpy as np, torch
-    >>> from hotview.training.column_scaler import singular_vectors
-    >>> X = np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    >>> random = np.random.default_rng(0)
-    >>> V, Y = singular_vectors(X, np.zeros(2), np.ones(2), 1, random, torch.device("cpu"))
-    >>> np.abs(V).round(3).ravel(), np.abs(Y).round(3).ravel()
-    (array([1., 0.]), array([3., 3., 0., 0.]))
+    >>> import numpy as np
+    >>> from hotview._validation import ViewTable
+    >>> from hotview.training.column_scaler import is_in_memory
+    >>> is_in_memory(ViewTable(np.zeros((3, 2))))
+    True
     """
-    product = _CenteredRows(X, mean, scale, device)
-    n = min(n, *X.shape)
-    n_directions = min(n + _N_EXTRA, *X.shape)
-    start = random.normal(size=(X.shape[1], n_directions))
-    Q = torch.as_tensor(start.astype(X.dtype), device=device)
-    for _ in range(_N_ITERATIONS):
-        Q = torch.linalg.qr(product.times(Q)).Q
-        Q = torch.linalg.qr(product.transposed_times(Q)).Q
-    U, values, Wt = torch.linalg.svd(product.times(Q).double(), full_matrices=False)
-    vectors = Q.double() @ Wt[:n].T
-    return vectors.cpu().numpy(), (U[:, :n] * values[:n]).cpu().numpy()
+    owner = table.data
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    return not isinstance(owner, mmap.mmap) and (table.is_array or sparse.issparse(table.data))
 
 
-class _CenteredRows:
-    """Products of centered and scaled rows with matrices, without forming the rows."""
-
-    def __init__(self, X: Any, mean: Array, scale: Array, device: torch.device) -> None:
-        self.X: Any = X
-        if device.type != "cpu":
-            self.X = _to_dense(self.X, device)
-        elif not _is_sparse(X):
-            self.X = torch.from_numpy(self.X)
-        self.mean, self.scale = (
-            torch.as_tensor(values.astype(X.dtype), device=device) for values in (mean, scale)
-        )
-
-    def times(self, Q: Tensor) -> Tensor:
-        Q = Q / self.scale.unsqueeze(1)
-        return self._multiply(self.X, Q) - self.mean @ Q
-
-    def transposed_times(self, Y: Tensor) -> Tensor:
-        product = self._multiply(self.X.T, Y) - torch.outer(self.mean, Y.sum(0))
-        return product / self.scale.unsqueeze(1)
-
-    def _multiply(self, X: Any, Q: Tensor) -> Tensor:
-        return torch.as_tensor(X @ Q.numpy()) if _is_sparse(X) else X @ Q
+_Column = tuple[Array, int]  # known values that are stored, and the number of zeros that are not
 
 
-def _to_dense(X: Any, device: torch.device) -> Tensor:
-    """The rows as a dense matrix on a device, to which only their nonzero entries are copied."""
-    if not _is_sparse(X):
-        return torch.from_numpy(X).to(device)
-    values = torch.from_numpy(X.data).to(device)
-    dense = torch.zeros(X.shape, dtype=values.dtype, device=device)
-    counts = torch.as_tensor(np.diff(X.indptr), device=device)
-    rows = torch.repeat_interleave(torch.arange(X.shape[0], device=device), counts)
-    columns = torch.as_tensor(X.indices, device=device).long()
-    return dense.index_put_((rows, columns), values, accumulate=True)
+def column_medians(
+    tables: Sequence[ViewTable],
+    present: Sequence[IntArray | None],
+    *,
+    is_counts: bool = False,
+) -> Array:
+    """Medians of the known cells of every column, over the rows of all tables.
+
+    Parameters
+    ----------
+    tables : sequence of ViewTable
+        Tables in memory, with the same columns.
+    present : sequence of ndarray of int64 or None
+        Which rows of every table count; None for all.
+    is_counts : bool, default=False
+        Whether medians are those of `root_shares`.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_columns,)
+        NaN for columns without any known cell.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview._validation import ViewTable
+    >>> from hotview.training.column_scaler import column_medians
+    >>> table = ViewTable(np.array([[1.0, np.nan], [2.0, 4.0], [9.0, 5.0]]))
+    >>> column_medians([table], [None])
+    array([2. , 4.5])
+    """
+    readers = [
+        _sparse_columns(table.data, rows, is_counts=is_counts)
+        if is_counts or sparse.issparse(table.data)
+        else _dense_columns(table.data, rows)
+        for table, rows in zip(tables, present, strict=True)
+    ]
+    n_rows = sum(table.n_rows for table in tables)
+    n_columns, step = tables[0].n_columns, max(1, _N_ENTRIES // n_rows)
+    medians = np.empty(n_columns)
+    for start in range(0, n_columns, step):
+        block = range(start, min(start + step, n_columns))
+        for j, *parts in zip(block, *(read(block) for read in readers), strict=True):
+            values = np.concatenate([stored for stored, _ in parts])
+            medians[j] = _median(values, sum(n_zeros for _, n_zeros in parts))
+    return medians
 
 
-def _is_sparse(X: Any) -> bool:
+def _dense_columns(X: Array, rows: IntArray | None) -> Callable[[range], Iterator[_Column]]:
+    def read(block: range) -> Iterator[_Column]:
+        part = X[:, block.start : block.stop]
+        columns = np.ascontiguousarray((part if rows is None else part[rows]).T, dtype=np.float64)
+        return ((column[~np.isnan(column)], 0) for column in columns)
+
+    return read
+
+
+def _sparse_columns(
+    X: Any, rows: IntArray | None, *, is_counts: bool
+) -> Callable[[range], Iterator[_Column]]:
+    chosen = sparse.csr_array(X if rows is None else X[rows])
+    if not chosen.has_canonical_format:  # else it may be the caller's
+        chosen = chosen.copy()
+        chosen.sum_duplicates()
+    by_column = (root_shares(chosen) if is_counts else chosen).tocsc()
+
+    def read(block: range) -> Iterator[_Column]:
+        for j in block:
+            start, stop = by_column.indptr[j : j + 2]
+            stored = by_column.data[start:stop].astype(np.float64)
+            yield stored[~np.isnan(stored)], by_column.shape[0] - len(stored)
+
+    return read
+
+
+def _median(values: Array, n_zeros: int) -> float:
+    """Median of some values and a number of zeros."""
+    n = len(values) + n_zeros
+    if n == 0:
+        return float("nan")
+    if n_zeros == 0:
+        return float(np.median(values))
+    ordered, n_negative = np.sort(values), int((values < 0).sum())
+
+    def value_at(i: int) -> float:
+        if n_negative <= i < n_negative + n_zeros:
+            return 0.0
+        return float(ordered[i if i < n_negative else i - n_zeros])
+
+    return (value_at((n - 1) // 2) + value_at(n // 2)) / 2
+
+
+def is_sparse(X: Any) -> bool:
+    """Return whether rows are sparse."""
     return bool(sparse.issparse(X))

@@ -8,12 +8,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from hotview._codec import require
 from hotview._types import Array, IntArray
 from hotview._validation import ViewTable
-from hotview.training.column_scaler import root_shares
+from hotview.training.column_scaler import is_sparse, root_shares
 
 __all__ = ["ColumnDrift", "ColumnRanges", "DriftReport", "ViewDrift", "compare_view", "fit_ranges"]
 
@@ -123,13 +122,13 @@ def _thin(X: Any, n_most: int) -> Array:
     """At most so many rows, evenly spaced, dense and in float64."""
     rows = np.linspace(0, X.shape[0] - 1, min(X.shape[0], n_most)).astype(int)
     chosen = X[rows]
-    dense: Array = (chosen.toarray() if _is_sparse(chosen) else chosen).astype(np.float64)
+    dense: Array = (chosen.toarray() if is_sparse(chosen) else chosen).astype(np.float64)
     return dense
 
 
 def _extremes(X: Any) -> tuple[Array, Array]:
     """Smallest and largest value of every column; NaN is left out."""
-    if _is_sparse(X):
+    if is_sparse(X):
         ends = X.nanmin(axis=0), X.nanmax(axis=0)
         least, most = (np.asarray(end.toarray(), dtype=np.float64).ravel() for end in ends)
         return least, most
@@ -321,7 +320,7 @@ def compare_view(
         X = _compared(table.rows(rows, dense=False), is_counts)
         n_unusual[rows], by_column = _count_outside(X, ranges)
         outside += by_column
-        if not _is_sparse(X):
+        if not is_sparse(X):
             present[rows] = ~np.isnan(X).all(axis=1)
     chosen = np.flatnonzero(present)
     n_rows = len(chosen)
@@ -340,7 +339,7 @@ def compare_view(
 def _count_outside(X: Any, ranges: ColumnRanges) -> tuple[IntArray, IntArray]:
     """Number of values outside of the usual range, by row and by column; NaN is not."""
     low, high = ranges.limits
-    if not _is_sparse(X):
+    if not is_sparse(X):
         is_out = np.less(X, low) | np.greater(X, high)
         return is_out.sum(axis=1), is_out.sum(axis=0)
     zero_out = (low > 0) | (high < 0)  # columns in which an entry that is not stored is unusual
@@ -440,7 +439,3 @@ def _find_factors(q: Array, fit: Array, many: Array) -> Array:
     found = np.where(fits, power, np.where(fits_other, other, 0.0))
     factors: Array = 10.0 ** np.where(np.abs(found) <= _MAX_POWER, found, 0.0)
     return factors
-
-
-def _is_sparse(X: Any) -> bool:
-    return bool(sparse.issparse(X))

@@ -17,19 +17,13 @@ from hotview._validation import ViewTable
 from hotview.training.column_scaler import (
     WIDE,
     ColumnScaler,
-    component_weights,
-    fit_components,
-    looks_like_components,
+    column_medians,
+    is_in_memory,
     looks_like_counts,
     root_shares,
 )
 from hotview.training.drift import ColumnRanges, fit_ranges
-from hotview.training.imputation import (
-    adds_indicators,
-    column_medians,
-    is_in_memory,
-    uses_median,
-)
+from hotview.training.pca import component_weights, fit_components, looks_like_components
 
 __all__ = ["TableScan", "check_finite", "chunks", "n_present", "scan_tables"]
 
@@ -128,11 +122,11 @@ def scan_tables(
     scaler = _make_scaler(scanner, sample, preprocessing)
     if impute is not None:
         fill = scanner.moments.mean
-        if uses_median(impute):
+        if impute.startswith("median"):
             medians = _find_medians(tables, present, is_counts=scanner.is_counts)
             fill = np.where(np.isnan(medians), fill, medians)  # unknown in a sample of rows
         scaler = replace(scaler, fill=fill, impute=impute)
-    if impute is not None and adds_indicators(impute):
+    if impute is not None and impute.endswith("+indicator"):
         scaler = _add_indicators(scaler, (n_rows - scanner.moments.n) / n_rows)
     if is_wide and preprocessing in _REDUCING:
         scaler = fit_components(scaler, sample, device or torch.device("cpu"))

@@ -34,7 +34,7 @@ from hotview.evaluation.record.schema import (
     SubsetScore,
     ViewScore,
 )
-from hotview.losses.coupling_specs import as_coupling
+from hotview.losses.specifications import as_coupling
 
 __all__ = ["Predictions", "Track", "encode_truth", "name_views", "score_baselines", "score_rows"]
 
