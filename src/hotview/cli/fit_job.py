@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from hotview._messages import warn_user
 from hotview.cli.input_summary import check_missing, describe_dataset, print_dataset
 from hotview.cli.inspect import result_lines
 from hotview.cli.models import file_sha256
@@ -38,7 +37,7 @@ from hotview.ingest.holdout import HoldoutSplit, hash_ids, keep_linked, split_ho
 from hotview.ingest.tables import split_name
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.specifications import as_regularizer
-from hotview.omics.links import chance_links
+from hotview.omics.checks import warn_of_chance_links
 from hotview.persistence import check_model_path
 from hotview.training.process_group import ProcessGroup
 
@@ -147,17 +146,10 @@ def _fit(job: FitJob, process_group: ProcessGroup, write_config: Callable[[], st
     resume = job.resume or (estimator.checkpoint is not None and _is_restarted(process_group))
     fit_dataset(estimator, dataset, paired=paired, resume=resume)
     estimator._batch_offsets = corrector.offsets or None
-    _warn_of_links(estimator, dataset)
+    if any(view.obs is not None for view in dataset.opened):
+        warn_of_chance_links(estimator)
     # A process that ends before the model is saved would count as lost.
     return process_group.on_rank_zero(lambda: _finish(job, estimator, dataset, summary, split))
-
-
-def _warn_of_links(estimator: Any, dataset: TableDataset) -> None:
-    """Warn of cells that are linked by chance."""
-    if any(view.obs is not None for view in dataset.opened):
-        for text in chance_links(estimator):
-            estimator.fit_warnings_.append(text)
-            warn_user(text)
 
 
 def _read(
