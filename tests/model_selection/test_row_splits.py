@@ -51,16 +51,13 @@ def test_tables_and_cells_keep_their_kind_and_names():
     assert found["frame"].columns.tolist() == ["age", "bmi"]
 
 
-def test_lists_come_back_as_lists_and_rows_by_view_as_a_dict():
+def test_lists_come_back_as_lists():
     original = X.copy()
     listed = take_rows([original, 2 * X, None], np.arange(6))
     assert isinstance(listed, list)
     assert listed[2] is None
     listed[0][:] = -1
     np.testing.assert_array_equal([original, listed[1]], [X, 2 * X])
-    by_view = take_rows([X, 2 * X], {"view_1": [3]})
-    assert list(by_view) == ["view_1"]
-    np.testing.assert_array_equal(by_view["view_1"], 2 * X[[3]])
     assert take_rows([X], [])[0].shape == (0, 2)
 
 

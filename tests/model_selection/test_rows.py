@@ -41,6 +41,9 @@ def test_an_estimator_is_fitted_to_the_rows_it_is_given_and_to_no_other(make_row
     assert {name: part.tolist() for name, part in seen["unaligned_y"].items()} == {"b": ["u", "u"]}
     assert set(rows.take(np.arange(3)).fit_estimator(Recorder()).seen_) == {"Xs", "y"}
     assert set(make_rows([0, 1, 1]).fit_estimator(Recorder()).seen_) == {"Xs", "y"}
+    more = make_unaligned()["a"]  # a list is in the order of the linked views
+    seen = make_rows([0, 1, 1], [more, None]).fit_estimator(Recorder()).seen_
+    assert seen["unaligned"]["a"] is more
 
 
 @pytest.mark.parametrize("cv", (3, KFold(3), ShuffleSplit(3, random_state=0), LeaveOneOut()))

@@ -13,7 +13,8 @@ from scipy.spatial.distance import cdist
 
 from hotview._messages import warn_user
 from hotview._types import Array, IntArray
-from hotview._validation.tables import check_tables
+from hotview._validation import check_tables
+from hotview.datasets.readers.errors import listed
 from hotview.training.column_scaler import WIDE, ColumnScaler
 from hotview.training.threads import existing_threads
 
@@ -26,7 +27,6 @@ _N_ROUNDS = 10
 _LIKELY = 0.75  # share of the largest score from which on a shift is likely
 _N_COMPARED = 400  # cells of a batch whose neighbors are compared
 _MIN_LABELED = 3  # labeled rows of a class in a batch that tell its offset
-_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,11 @@ class BatchOffsets:
             The corrected rows.
         """
         codes = _number(batches, self.batches)
-        unknown = sorted({name for name, code in zip(batches, codes, strict=True) if code < 0})
-        if unknown:
-            shown = ", ".join(map(repr, unknown[:_SHOWN])) + ("…" if len(unknown) > _SHOWN else "")
+        if unknown := sorted(set(batches) - set(self.batches)):
             warn_user(
-                f"Expected batches of the fit in view {view!r}, but {shown} are new: they are not "
-                "corrected, and predictions for them are less reliable. Fit the model again with "
-                "cells of these batches; they need no labels."
+                f"Expected batches of the fit in view {view!r}, but {listed(unknown)} are new: "
+                "they are not corrected, and predictions for them are less reliable. Fit the model "
+                "again with cells of these batches; they need no labels."
             )
         width = self.offsets.shape[1]
         n_columns = width if self.scaler is None else self.scaler.n_columns

@@ -244,8 +244,7 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of shape (rows,)
             Classes.
         """
-        classes: Array = self._best().predict(Xs)
-        return classes
+        return np.asarray(self._best().predict(Xs))
 
     @available_if(_best_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, Xs: Views) -> Array:
@@ -261,8 +260,7 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of shape (rows, classes)
             Columns are in the order of `classes_`.
         """
-        probabilities: Array = self._best().predict_proba(Xs)
-        return probabilities
+        return np.asarray(self._best().predict_proba(Xs))
 
     @available_if(_best_has("transform"))  # type: ignore[untyped-decorator]
     def transform(self, Xs: Views) -> Any:
@@ -308,8 +306,7 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def classes_(self) -> Array:
         """The classes of the best estimator."""
-        classes: Array = self._best().classes_
-        return classes
+        return np.asarray(self._best().classes_)
 
     def _metric(self) -> str | None:
         """Return the name of the metric that decides, of several; None if there is one."""

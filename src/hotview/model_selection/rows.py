@@ -20,7 +20,7 @@ from sklearn.model_selection import (
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
-from hotview._types import Array, IntArray, RandomState, View, Views
+from hotview._types import Array, IntArray, RandomState, Views
 from hotview._validation import EncodedView, ViewTable, check_count, check_target
 from hotview._validation.containers import container_of
 from hotview._validation.tables import name_views
@@ -42,13 +42,13 @@ def take_rows(views: Views, rows: Any) -> Any:
     ----------
     views : dict, list or tuple of 2-D array-likes
         Arrays, data frames, tensors, sparse matrices; None for an absent view.
-    rows : 1-D array-like of int, or dict of str to such
-        Row numbers, for all views the same; or by view, and then these views alone are taken.
+    rows : 1-D array-like of int
+        Row numbers.
 
     Returns
     -------
     dict or list
-        Like `views`, or a dict if `rows` is one; each view in its own container.
+        Like `views`; each view in its own container.
 
     Examples
     --------
@@ -58,36 +58,32 @@ def take_rows(views: Views, rows: Any) -> Any:
     >>> take_rows(views, [0, 3])
     {'a': array([[0., 1.], [6., 7.]]), 'b': None}
     """
-    pairs = dict(name_views(views))
-    if isinstance(rows, Mapping):
-        return {name: _take(name, pairs[name], chosen) for name, chosen in rows.items()}
-    taken = {name: _take(name, view, rows) for name, view in pairs.items()}
-    return taken if isinstance(views, Mapping) else list(taken.values())
-
-
-def _take(name: str, view: Any, rows: Any) -> Any:
-    if view is None:
-        return None
     numbers = np.asarray(rows)
     if numbers.ndim != 1 or (numbers.dtype.kind not in "iu" and len(numbers) > 0):
         raise TypeError(
             f"Expected rows to be a list of row numbers, but they are {numbers.dtype} of shape "
             f"{numbers.shape}. For a mask, pass numpy.flatnonzero(mask)."
         )
-    if sparse.issparse(view):
-        view = sparse.csr_array(view)  # type: ignore[call-overload]
-    n = _num_samples(view)
-    if len(numbers) > 0 and not -n <= numbers.min() <= numbers.max() < n:
-        raise IndexError(
-            f"Expected rows of view {name!r} below {n}, which it has, but they go from "
-            f"{numbers.min()} to {numbers.max()}. Number rows from 0."
-        )
     numbers = numbers.astype(np.int64)
-    if isinstance(view, EncodedView):
-        return view.take(numbers)
-    if container_of(view) == "pyarrow":  # which scikit-learn 1.6 cannot index
-        return view.take(numbers % n)
-    return _safe_indexing(view, numbers)
+    taken = dict(name_views(views))
+    for name, view in taken.items():
+        if view is None:
+            continue
+        if sparse.issparse(view):
+            view = sparse.csr_array(view)  # type: ignore[call-overload]
+        n = _num_samples(view)
+        if len(numbers) > 0 and not -n <= numbers.min() <= numbers.max() < n:
+            raise IndexError(
+                f"Expected rows of view {name!r} below {n}, which it has, but they go from "
+                f"{numbers.min()} to {numbers.max()}. Number rows from 0."
+            )
+        if isinstance(view, EncodedView):
+            taken[name] = view.take(numbers)
+        elif container_of(view) == "pyarrow":  # which scikit-learn 1.6 cannot index
+            taken[name] = view.take(numbers % n)
+        else:
+            taken[name] = _safe_indexing(view, numbers)
+    return taken if isinstance(views, Mapping) else list(taken.values())
 
 
 class RowKFold(BaseCrossValidator):  # type: ignore[misc]
@@ -215,10 +211,8 @@ class Rows:
     ----------
     numbers : ndarray of int64
         These rows' numbers, sorted; all other parameters are about all rows.
-    Xs : views or None
-        The linked rows, if any.
-    unaligned : dict
-        Unaligned rows; possibly empty.
+    views : dict of str to views
+        The linked rows, by ``""``, and the unaligned rows of every view, as views of their own.
     labels : dict of str to ndarray
         Labels of the linked rows, by ``""``, and of some views' unaligned rows.
     sizes : dict of str to int
@@ -234,8 +228,7 @@ class Rows:
     """
 
     numbers: IntArray
-    Xs: Views | None
-    unaligned: dict[str, View]
+    views: dict[str, Views | None]
     labels: dict[str, Array]
     sizes: dict[str, int]
     classes: Array
@@ -267,8 +260,7 @@ class Rows:
     @property
     def target(self) -> Array:
         """The class of every row; any class where it is unknown."""
-        target: Array = self.classes[self.codes.clip(min=0)]
-        return target
+        return np.asarray(self.classes[self.codes.clip(min=0)])
 
     def parts(self) -> Iterator[tuple[str, IntArray, Any]]:
         """Views to fit to or predict from, with their rows: linked ones, then view by view.
@@ -282,7 +274,7 @@ class Rows:
         for name, n in self.sizes.items():
             numbers, start = self.numbers - start, start + n
             rows = numbers[(numbers >= 0) & (numbers < n)]
-            views: Any = self.Xs if name == _LINKED else {name: self.unaligned[name]}
+            views: Any = self.views[name]
             if len(rows) > 0:
                 yield name, rows, views if len(rows) == n else take_rows(views, rows)
 
@@ -362,7 +354,10 @@ def read_rows(
         All rows.
     """
     tables = check_tables_of_views(Xs, y, unaligned, at_least=1)
-    named = {} if unaligned is None else dict(name_views(unaligned))
+    own: Any = unaligned
+    if not isinstance(unaligned, Mapping):  # in the order of the linked views
+        own = dict(zip(tables.names, unaligned or (), strict=False))
+    views = {_LINKED: Xs} | {name: {name: own[name]} for name in tables.unaligned}
     sizes = {_LINKED: tables.n_linked}
     sizes |= {name: table.n_rows for name, table in tables.unaligned.items()}
     y = np.empty(0) if y is None and Xs is None else y
@@ -375,8 +370,7 @@ def read_rows(
     found = encode_groups(groups, unaligned_groups, tables.linked, tables.unaligned)
     return Rows(
         np.arange(sum(sizes.values())),
-        Xs,
-        {name: named[name] for name in tables.unaligned},
+        views,
         {name: check_target(part, sizes[name]) for name, part in labels.items()},
         sizes,
         encoded_y.classes,

@@ -80,6 +80,8 @@ def annotate(
     >>> sorted(cells["view_1"].obs)
     ['hotview_class', 'hotview_confidence']
     """
+    import pandas as pd
+
     modalities = modalities_of(data)
     parts = {"the data": data} | {f"modality {name!r}": part for name, part in modalities.items()}
     for owner, part in parts.items():
@@ -113,7 +115,14 @@ def annotate(
     containers = [data] if hasattr(data, "mod") else []
     for name, adata in modalities.items():
         adata.obsm[f"X_{key}"] = features[name]
-    _write_latents(modalities, containers, {v: np.asarray(Z) for v, Z in latents.items()}, key)
+    for name, Z in latents.items():
+        modalities[name].obsm[f"X_{key}_common"] = np.asarray(Z)
+    for mdata in containers if latents else ():  # the mean of the modalities that a cell has
+        own = [
+            pd.DataFrame(np.asarray(Z, float), modalities[s].obs_names) for s, Z in latents.items()
+        ]
+        mean = pd.concat(own).dropna().groupby(level=0).mean().reindex(mdata.obs_names)
+        mdata.obsm[f"X_{key}_common"] = mean.to_numpy(dtype=np.float32)
     for part in containers or modalities.values():
         part.uns[key] = {name: value.copy() for name, value in summary.items()}
     if found is not None:
@@ -136,24 +145,6 @@ def _stored_choices(model: Any, modalities: Mapping[str, Any]) -> list[Any]:
         else choice
         for choice in choices
     ]
-
-
-def _write_latents(
-    modalities: Mapping[str, Any], containers: list[Any], latents: Mapping[str, Any], key: str
-) -> None:
-    """Write latents of every modality, and of a MuData the mean of those that a cell has."""
-    for name, Z in latents.items():
-        modalities[name].obsm[f"X_{key}_common"] = Z
-    for mdata in containers if latents else ():
-        width = next(iter(latents.values())).shape[1]
-        total, n = np.zeros((mdata.n_obs, width)), np.zeros((mdata.n_obs, 1))
-        for name, Z in latents.items():
-            cells = mdata.obs_names.get_indexer(modalities[name].obs_names)
-            known = np.isfinite(Z).all(axis=1)
-            total[cells[known]] += Z[known]
-            n[cells[known]] += 1
-        joint = np.divide(total, n, out=np.full_like(total, np.nan), where=n > 0)
-        mdata.obsm[f"X_{key}_common"] = joint.astype(np.float32)
 
 
 def _predict_cells(model: Any, views: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -239,16 +239,11 @@ def _take_partial(adata: Any, rows: IntArray, ids: Array) -> Any:
     if here.all():
         return take_cells(adata, rows)
     kept = adata[rows[here]].to_memory().X
+    nan = np.full((1, adata.n_vars), np.nan, dtype=np.float32)
+    order = np.where(here, np.cumsum(here) - 1, here.sum())
     is_sparse: bool = sparse.issparse(kept)
-    if not is_sparse:
-        X: Any = np.full(
-            (len(rows), adata.n_vars), np.nan, np.promote_types(kept.dtype, np.float32)
-        )
-        X[here] = kept
-    else:
-        nan = sparse.csr_array(np.full((1, adata.n_vars), np.nan, dtype=np.float32))
-        order = np.where(here, np.cumsum(here) - 1, here.sum())
-        X = sparse.csr_array(sparse.vstack([kept, nan]))[order]
+    X: Any = sparse.vstack([kept, sparse.csr_array(nan)]) if is_sparse else np.vstack([kept, nan])
+    X = (sparse.csr_array(X) if is_sparse else X)[order]
     return anndata.AnnData(X, obs=pd.DataFrame(index=ids.astype(str)), var=adata.var[[]])
 
 
