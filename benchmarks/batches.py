@@ -22,7 +22,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
-from hotview.omics.batches import correct_views, fit_batches
+from hotview.omics.cells import correct_views, fit_batches
 
 OUT = Path(__file__).parent.parent / "results" / "bench" / "batches.json"
 N_CELLS, N_SEEDS, N_NEIGHBORS = 240, 10, 10

@@ -44,7 +44,7 @@ def test_wide_views_are_reduced_and_new_batches_are_not_corrected():
     rng = np.random.default_rng(0)
     X = sparse.csr_array(rng.poisson(0.3, size=(60, 300)).astype(np.float32))
     names = ["a", "b"] * 30
-    found = fit_offsets("rna", X, names, np.full(60, -1))
+    found = fit_offsets("rna", X, names)
     assert found.scaler is not None
     assert found.offsets.shape == (2, 60)
     rows = found.correct(X, names, "rna")
@@ -52,9 +52,10 @@ def test_wide_views_are_reduced_and_new_batches_are_not_corrected():
         other = found.correct(X, ["a", "c"] * 30, "rna")
     np.testing.assert_array_equal(rows[::2], other[::2])
     np.testing.assert_allclose((other - rows)[1::2] - found.offsets[1], 0, atol=1e-5)
-    with pytest.raises(ValueError, match="300 columns, as at fit, but there are 299"):
+    with pytest.raises(ValueError, match="'rna' to have 300 columns, as at fit, but it has 299"):
         found.correct(X[:, 1:], names, "rna")
-    assert fit_offsets("rna", X, names, np.full(60, -1), reduce=False).scaler is None
+    assert fit_offsets("rna", X, names, [None] * 60, reduce=False).scaler is None
+    assert fit_offsets("rna", X, ["a"] * 60) is None
     with pytest.raises(ValueError, match="'rna' to have 2 columns"):
         BatchOffsets(["a"], np.zeros((1, 2)), None).correct(np.eye(3), ["a"] * 3, "rna")
 

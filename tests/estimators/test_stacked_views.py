@@ -218,6 +218,8 @@ def test_columns_by_name():
         ({"estimator": MultiViewClassifier}, TypeError, "Pass an instance"),
         ({"view_slices": {"a": ["age"], "b": ["sex"]}}, ValueError, "and no names.*column 'age'"),
         ({"view_slices": {0: [0], 1: [1]}}, TypeError, "name to be a non-empty string"),
+        ({"view_slices": {"a": slice(0, 5)}}, ValueError, "at least 2 views, but got 1"),
+        ({"view_slices": {}}, ValueError, "at least 2 views, but the collection is empty"),
     ),
 )
 def test_what_cannot_be_fitted_is_refused(change, error, message):
@@ -255,7 +257,6 @@ def test_columns_are_found_by_slice_number_and_name(slices, expected):
     ("slices", "message"),
     (
         (None, "view_slices to be a dict or list.*it is None.*slice"),
-        ({"a": slice(0, 5)}, "at least two views, but it holds 1"),
         ({"a": slice(0, 3), "b": [4, 2]}, "column 2 is in 'a' and again in 'b'"),
         ({"a": [0], "b": [5]}, r"\['b'\] to be a slice.*n_features = 5.*X has no column 5"),
         ({"a": slice(0, 2), "b": slice(7, None)}, "X has no column 7"),

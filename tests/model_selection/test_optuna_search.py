@@ -94,6 +94,7 @@ def interruptible():
 
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.filterwarnings("ignore:Columns alone tell the class:UserWarning")
+@pytest.mark.filterwarnings("ignore:Training was interrupted:UserWarning")
 def test_ctrl_c_keeps_what_was_found(make_views, small):
     views, y = make_views()
     model = small(max_epochs=3, callbacks=(press := [PressingKeys(when=14)]))

@@ -51,16 +51,13 @@ def test_tables_and_cells_keep_their_kind_and_names():
     assert found["frame"].columns.tolist() == ["age", "bmi"]
 
 
-def test_lists_come_back_as_lists_and_rows_by_view_as_a_dict():
+def test_lists_come_back_as_lists():
     original = X.copy()
     listed = take_rows([original, 2 * X, None], np.arange(6))
     assert isinstance(listed, list)
     assert listed[2] is None
     listed[0][:] = -1
     np.testing.assert_array_equal([original, listed[1]], [X, 2 * X])
-    by_view = take_rows([X, 2 * X], {"view_1": [3]})
-    assert list(by_view) == ["view_1"]
-    np.testing.assert_array_equal(by_view["view_1"], 2 * X[[3]])
     assert take_rows([X], [])[0].shape == (0, 2)
 
 
@@ -143,31 +140,13 @@ def test_what_marks_a_missing_label_can_be_said():
         assert sum(len(test) for _, test in folds) == n_tested
 
 
-def test_unaligned_views_are_dealt_view_by_view():
-    views = {"a": np.zeros((10, 1)), "b": np.zeros((7, 2)), "c": np.zeros((9, 1))}
-    y = {"a": [0] * 5 + [1] * 5, "c": [-1, 0, 0, 1, 1, 0, 0, 1, 1]}
-    folds = list(RowKFold(2, random_state=0).split(views, y))
-    for name, rows in {"a": range(10), "c": range(1, 9)}.items():
-        assert sorted(np.concatenate([test[name] for _, test in folds])) == list(rows)
-    for train, test in folds:
-        assert (list(train), list(test)) == (["a", "b", "c"], ["a", "c"])
-        assert train["b"].tolist() == list(range(7))
-        for name in test:
-            together = np.concatenate([train[name], test[name]])
-            assert sorted(together) == list(range(len(views[name])))
-        np.testing.assert_array_equal(np.bincount(np.array(y["c"])[test["c"]]), [2, 2])
-    taken = take_rows(views, folds[0][0])
-    assert {name: len(part) for name, part in taken.items()} == {"a": 5, "b": 7, "c": 5}
-
-
 @pytest.mark.parametrize(
     ("arguments", "y", "message"),
     (
         ({"n_splits": 1}, [0, 1], "n_splits to be a whole number of at least 2"),
         ({"n_splits": 3}, [0, 1, -1, -1], "at least 3 rows with a label.*there are 2"),
         ({"shuffle": False, "random_state": 0}, [0, 1] * 5, "random_state"),
-        ({}, {"z": [0]}, r"some of the views \['a'\], but there are labels of \['z'\]"),
-        ({}, {"a": [0]}, "each of the 6 rows, but it holds 1"),
+        ({}, {"a": [0, 1]}, "y to be 1-D, one label per row"),
     ),
 )
 def test_what_cannot_be_dealt_is_refused(arguments, y, message):
@@ -212,22 +191,9 @@ def test_groups_that_are_too_few_for_stratified_folds_are_split():
         next(RowKFold(4).split(None, y, people))
 
 
-@pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
-def test_nobody_is_on_both_sides_in_any_view():
-    for seed in range(20):
-        people, y = draw_people(seed, n=60)
-        views = {"a": np.zeros((20, 1)), "b": np.zeros((30, 2)), "c": np.zeros((10, 1))}
-        who = {"a": people[:20], "b": people[20:50]}
-        labels = {"a": np.maximum(y[:20], 0), "b": np.maximum(y[20:50], 0)}
-        for train, test in RowKFold(2, random_state=seed).split(views, labels, who):
-            held = {*who["a"][test["a"]], *who["b"][test["b"]]}
-            assert not held & {*who["a"][train["a"]], *who["b"][train["b"]]}
-            assert train["c"].tolist() == list(range(10))  # rows without a group
-
-
 def test_frames_with_text():
-    by_view = RowKFold(3, shuffle=False).split({"a": PEOPLE}, {"a": [0, 1] * 3})
-    assert [test["a"].tolist() for _, test in by_view] == [[0, 1], [2, 3], [4, 5]]
+    folds = RowKFold(3, shuffle=False).split({"a": PEOPLE}, [0, 1] * 3)
+    assert [test.tolist() for _, test in folds] == [[0, 1], [2, 3], [4, 5]]
     encoded = EncodedView(X, ViewColumns((Column("u"), Column("v")), 2))
     taken = take_rows({"a": PEOPLE, "b": encoded}, [5, 0])
     assert taken["a"]["sex"].tolist() == ["M", "F"]

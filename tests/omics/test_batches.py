@@ -6,7 +6,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from hotview import MultiViewClassifier, load
 from hotview.omics import annotate, fit
-from hotview.omics.batches import correct_views, fit_batches
+from hotview.omics.cells import correct_views, fit_batches
 
 SMALL = {"hidden": (8,), "encoder_dim": 6, "n_components": 4, "max_epochs": 3}
 SMALL |= {"n_estimators": 1, "random_state": 0, "device": "cpu"}

@@ -4,7 +4,6 @@ Every error states what was expected, what was passed (and in which view), and w
 """
 
 from hotview._validation.containers import check_one_line, check_target
-from hotview._validation.encoded_view import EncodedView, encoded_names
 from hotview._validation.parameters import (
     Check,
     check_choice,
@@ -16,11 +15,13 @@ from hotview._validation.parameters import (
     check_weight,
 )
 from hotview._validation.tables import (
+    EncodedView,
     ViewTable,
     check_aligned_tables,
     check_known_tables,
     check_tables,
     check_views,
+    encoded_names,
 )
 
 __all__ = [

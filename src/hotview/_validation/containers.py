@@ -26,16 +26,6 @@ PANDAS_NA = ("NAType", "NaTType")  # classes of pandas' missing values
 def container_of(view: Any) -> str:
     """Return the library of a view; ``"numpy"`` for arrays, sparse matrices and lists.
 
-    Parameters
-    ----------
-    view : object
-        The view.
-
-    Returns
-    -------
-    str
-        One of ``"pandas"``, ``"polars"``, ``"pyarrow"``, ``"torch"``, ``"anndata"``, ``"numpy"``.
-
     Examples
     --------
     >>> import pandas as pd
@@ -53,18 +43,7 @@ def container_of(view: Any) -> str:
 def matrix_of(name: str, view: Any) -> Any:
     """Return the matrix of a view: X of an AnnData, else the view itself.
 
-    Parameters
-    ----------
-    name : str
-        Name of the view, for the error.
-    view : object
-        The view.
-
-    Returns
-    -------
-    object
-        Array, sparse matrix or data frame; a dense or CSR matrix on disk stays there, as
-        `StoredRows`.
+    A dense or CSR matrix on disk stays there, as `StoredRows`.
     """
     X, rows = view, None
     if container_of(view) == "anndata":
@@ -137,16 +116,6 @@ NUMERIC_KINDS = "biuf"
 def column_names(view: Any) -> list[Any]:
     """Return the names of the columns of a data frame; none for anything else.
 
-    Parameters
-    ----------
-    view : object
-        The view.
-
-    Returns
-    -------
-    list
-        The names; in pandas they may be of any type.
-
     Examples
     --------
     >>> import pyarrow as pa
@@ -162,16 +131,6 @@ def column_names(view: Any) -> list[Any]:
 
 def text_columns(view: Any) -> list[Any]:
     """Return the names of the columns of a data frame that are not numeric.
-
-    Parameters
-    ----------
-    view : object
-        The view.
-
-    Returns
-    -------
-    list
-        Their names; empty if the view is not a data frame.
 
     Examples
     --------
@@ -201,17 +160,7 @@ def is_numeric_arrow(dtype: Any) -> bool:
 
 
 def as_numbers(view: Any) -> Array | None:
-    """Convert a numeric data frame to float64: nulls to NaN, booleans to 1 and 0.
-
-    Parameters
-    ----------
-    view : object
-        The view.
-
-    Returns
-    -------
-    ndarray of float64, or None
-        None if the view is not a data frame or not all its columns are numeric.
+    """Convert a numeric data frame to float64: nulls to NaN, booleans to 1 and 0; else return None.
 
     Examples
     --------
@@ -258,6 +207,45 @@ def as_array(what: str, values: Any) -> Array:
                 else "Give every row the same number of entries."
             )
         ) from error
+
+
+def check_view(name: str, view: Any) -> Array:
+    """Validate one view and return it as a dense 2-D numeric array."""
+    X = as_array(f"view {name!r}", matrix_of(name, view))
+    if X.dtype.kind == "O" and (numbers := as_numbers(view)) is not None:
+        X = numbers  # numpy makes objects of nulls, and of numbers beside booleans
+    check_numeric(name, X, view)
+    return X
+
+
+def check_numeric(name: str, X: Any, view: Any) -> None:
+    """Check that a dense or sparse array is numeric, 2-D and not empty."""
+    if X.dtype.kind not in NUMERIC_KINDS:
+        remedy, columns = "Encode text as numbers, then convert with .astype(float); of a data ", ""
+        remedy += "frame, text columns are encoded."
+        if view is None:
+            remedy = "It is None: leave the view out, or give it rows."
+        elif X.dtype.kind == "c":
+            remedy = "Make the real and the imaginary part columns of their own."
+        if column_names(view):
+            text = ", ".join(map(repr, text_columns(view)))
+            columns = f" (not numeric: {text})" if text else " (mixed columns)"
+        raise TypeError(
+            f"Expected view {name!r} to hold real numbers, but its dtype is {X.dtype}{columns}. "
+            f"{remedy}"
+        )
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected view {name!r} to be 2-D (rows are individuals, columns are features), but "
+            f"its shape is {X.shape}. For a single feature use X.reshape(-1, 1); flatten images "
+            "with X.reshape(len(X), -1)."
+        )
+    for count, what in zip(X.shape, ("row", "column"), strict=True):
+        if count == 0:
+            raise ValueError(
+                f"Expected view {name!r} to have at least one {what}, but its shape is {X.shape}. "
+                "Leave an empty view out."
+            )
 
 
 def check_target(y: ArrayLike, n_rows: int, *, what: str = "y", entry: str = "label") -> Array:

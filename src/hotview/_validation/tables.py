@@ -15,19 +15,73 @@ from scipy import sparse
 from hotview._lazy import LazyRows
 from hotview._types import Array, Views
 from hotview._validation.containers import (
-    NUMERIC_KINDS,
     StoredRows,
-    as_array,
-    as_numbers,
+    check_numeric,
     check_one_line,
+    check_view,
     column_names,
     container_of,
     matrix_of,
-    text_columns,
 )
-from hotview._validation.encoded_view import EncodedView
 
 _MAX_NAME_LENGTH = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedView:
+    """A view of encoded columns, in the place of an array.
+
+    Estimators accept it as they accept the array alone, which is not copied, and learn the names
+    and categories of its columns.
+
+    Parameters
+    ----------
+    X : ndarray, csr_array or LazyRows of shape (rows, encoded columns)
+        The numbers.
+    columns : ViewColumns
+        The columns, from `hotview.ingest.columns`.
+    index : object or None, default=None
+        Row labels of the pandas frame that was encoded.
+    container : str, default="numpy"
+        Library of the frame that was encoded.
+    """
+
+    X: Any
+    columns: Any
+    index: Any = None
+    container: str = "numpy"
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the encoded columns, if they have any."""
+        return encoded_names(self.columns)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the numbers."""
+        shape: tuple[int, ...] = self.X.shape
+        return shape
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def take(self, rows: Any) -> EncodedView:
+        """Return some rows."""
+        index = None if self.index is None else self.index[rows]
+        return replace(self, X=self.X[rows], index=index)
+
+
+def encoded_names(columns: Any) -> tuple[str, ...] | None:
+    """Return the names of encoded columns: ``"age"``, ``"sex = F"``; None if they have none."""
+    if columns.columns is None:
+        return None
+    names: list[str] = []
+    for column in columns.columns:
+        if column.categories is None:
+            names += [column.name] * column.width
+        else:
+            names += [f"{column.name} = {category}" for category in column.categories]
+    return tuple(names)
 
 
 @dataclass(eq=False)
@@ -100,16 +154,12 @@ def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> d
     Parameters
     ----------
     views : dict, list or tuple of 2-D array-likes
-        One table per view, as in `check_views`.
+        One table per view, rows are individuals. The views of a list or tuple are called
+        ``view_0``, ``view_1``, ….
     aligned : bool, default=False
-        Whether all views need the same number of rows.
+        Whether row i must be the same individual in every view.
     at_least : int, default=1
         Minimum number of views.
-
-    Returns
-    -------
-    dict of str to ViewTable
-        The views in the given order.
 
     Examples
     --------
@@ -131,21 +181,9 @@ def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> d
 
 
 def check_aligned_tables(tables: Mapping[str, ViewTable], y: Any = None, *, what: str = "y") -> int:
-    """Check that tables are aligned and return their number of rows.
+    """Return the number of rows of tables; raise unless row i is one individual in all of them.
 
-    Parameters
-    ----------
-    tables : dict of str to ViewTable
-        The tables; row i must be the same individual in all of them.
-    y : object, default=None
-        Labels; the index of a pandas Series must match, too.
-    what : str, default="y"
-        Name of the labels, for the error.
-
-    Returns
-    -------
-    int
-        Number of rows.
+    The index of labels `y`, a pandas Series, must match, too; `what` is their name for errors.
     """
     check_aligned({name: table.n_rows for name, table in tables.items()})
     indices = {f"view {name!r}": table.index for name, table in tables.items()}
@@ -153,7 +191,9 @@ def check_aligned_tables(tables: Mapping[str, ViewTable], y: Any = None, *, what
         indices[what] = y.index
     known = {owner: index for owner, index in indices.items() if index is not None}
     for (first, a), (owner, b) in combinations(known.items(), 2):
-        if not a.equals(b) and _identify_rows(a, b):
+        # A RangeIndex that shares no label with the other index only counts rows.
+        counts_rows = any(type(index).__name__ == "RangeIndex" for index in (a, b))
+        if not a.equals(b) and (not counts_rows or len(a.intersection(b)) > 0):
             raise ValueError(
                 f"Expected aligned rows, but the row labels of {first} and of {owner} differ. "
                 "Bring them into one order, as in X.loc[ids], or drop them by "
@@ -162,33 +202,14 @@ def check_aligned_tables(tables: Mapping[str, ViewTable], y: Any = None, *, what
     return next(iter(tables.values())).n_rows
 
 
-def _identify_rows(a: Any, b: Any) -> bool:
-    """Whether two different indices of pandas tell which rows are the same individuals.
-
-    A RangeIndex that shares no label with the other index only counts rows.
-    """
-    counts_rows = any(type(index).__name__ == "RangeIndex" for index in (a, b))
-    return not counts_rows or len(a.intersection(b)) > 0
-
-
 def check_known_tables(
     views: Views, names: Sequence[str], shapes: Mapping[str, tuple[int, tuple[str, ...] | None]]
 ) -> dict[str, ViewTable]:
     """Validate views after `fit`: any subset of the views of `fit`, with the same columns.
 
-    Parameters
-    ----------
-    views : dict, list or tuple of 2-D array-likes
-        A dict may omit views or map them to None; a list has None for an absent view.
-    names : sequence of str
-        The names of the views at `fit`, in order.
-    shapes : dict of str to (int, tuple of str or None)
-        Number of columns of every view at `fit`, and their names if any.
-
-    Returns
-    -------
-    dict of str to ViewTable
-        The present views, in the order of `fit`, with its names of columns.
+    `shapes` has, by view, the number of columns at `fit`, and their names if any. Returned are the
+    present views in the order of `names`, that of `fit`. A dict may omit views or map them to None;
+    a list has None for an absent view.
     """
     if isinstance(views, Mapping):
         unknown = [name for name in views if name not in names]
@@ -217,7 +238,13 @@ def check_known_tables(
 
 def _check_table(name: str, view: Any) -> ViewTable:
     if isinstance(view, EncodedView):
-        return _check_encoded(name, view)
+        table, encoding = _check_table(name, view.X), view.columns
+        if table.n_columns != encoding.n_columns:
+            raise ValueError(
+                f"Expected the encoded view {name!r} to have {encoding.n_columns} columns, but it "
+                f"has {table.n_columns}. Encode it by the columns that it comes with."
+            )
+        return ViewTable(table.data, view.names, view.index, view.container, encoding=encoding)
     container = container_of(view)
     matrix: Any = matrix_of(name, view)
     if sparse.issparse(matrix):
@@ -234,17 +261,6 @@ def _check_table(name: str, view: Any) -> ViewTable:
     index = view.index if container == "pandas" else None
     device = view.device if container == "torch" else None
     return ViewTable(matrix, columns, index, container, device)
-
-
-def _check_encoded(name: str, view: EncodedView) -> ViewTable:
-    table, columns = _check_table(name, view.X), view.columns
-    if table.n_columns != columns.n_columns:
-        raise ValueError(
-            f"Expected the encoded view {name!r} to have {columns.n_columns} columns, but it has "
-            f"{table.n_columns}. Encode it by the columns that it comes with."
-        )
-    origin: dict[str, Any] = {"index": view.index, "container": view.container}
-    return replace(table, columns=view.names, encoding=columns, **origin)
 
 
 def _check_columns(
@@ -271,31 +287,13 @@ def _check_columns(
 
 
 def check_views(views: Views, *, aligned: bool = False) -> dict[str, Array]:
-    """Convert a collection of views to a dict of named 2-D numeric arrays.
-
-    Valid arrays are returned without a copy; the caller's data is not changed. Missing values
-    (NaN) are kept.
-
-    Parameters
-    ----------
-    views : dict, list or tuple of 2-D array-likes
-        One table per view, rows are individuals. A dict names its views; the views of a list
-        or tuple are called ``view_0``, ``view_1``, ….
-    aligned : bool, default=False
-        Whether row i must be the same individual in every view, so that all views need the
-        same number of rows.
-
-    Returns
-    -------
-    dict of str to ndarray
-        The views in the given order, each of shape (n_rows, n_columns), its dtype kept.
+    """Convert views to 2-D numeric arrays, without a copy of valid ones; NaN is kept.
 
     Examples
     --------
     >>> import numpy as np
     >>> from hotview._validation import check_views
-    >>> checked = check_views([np.zeros((5, 2)), np.ones((4, 3))])
-    >>> {name: X.shape for name, X in checked.items()}
+    >>> {name: X.shape for name, X in check_views([np.zeros((5, 2)), np.ones((4, 3))]).items()}
     {'view_0': (5, 2), 'view_1': (4, 3)}
     """
     checked = {name: check_view(name, view) for name, view in name_views(views)}
@@ -319,19 +317,7 @@ def name_views(
 ) -> list[tuple[str, Any]]:
     """Return (name, view) pairs; raise if `views` is not a collection of named views.
 
-    Parameters
-    ----------
-    views : dict, list or tuple of 2-D array-likes
-        One table per view.
-    at_least : int, default=1
-        Number of views that the caller needs, for the error.
-    example : str, default="clinical"
-        Name of a view, for the error.
-
-    Returns
-    -------
-    list of (str, object)
-        Names and views.
+    Errors say that the caller needs `at_least` views, and name one of them `example`.
     """
     if isinstance(views, Mapping):
         pairs = list(views.items())
@@ -353,25 +339,7 @@ def name_views(
         raise ValueError(
             f"Expected at least {number}, but the collection is empty. Pass {{{example!r}: X, …}}."
         )
-    _check_names([name for name, _ in pairs])
-    return pairs
-
-
-def can_be_saved(name: str) -> bool:
-    """Whether a name can be stored in files and used as a relative path.
-
-    Examples
-    --------
-    >>> from hotview._validation.tables import can_be_saved
-    >>> can_be_saved("blood/iron"), can_be_saved("../blood")
-    (True, False)
-    """
-    parts = re.split(r"[/\\]", name)
-    odd = any(c < " " or "\ud800" <= c <= "\udfff" for c in name)
-    return len(name) <= _MAX_NAME_LENGTH and parts[0] != "" and ".." not in parts and not odd
-
-
-def _check_names(names: list[Any]) -> None:
+    names = [name for name, _ in pairs]
     for name in names:
         if not isinstance(name, str) or not name:
             raise TypeError(
@@ -391,49 +359,18 @@ def _check_names(names: list[Any]) -> None:
             f"Expected every view to have its own name, but {twice} occur more than once. "
             "Rename the repeated views."
         )
+    return pairs
 
 
-def check_view(name: str, view: Any) -> Array:
-    """Validate one view and return it as a dense 2-D numeric array."""
-    X = as_array(f"view {name!r}", matrix_of(name, view))
-    if X.dtype.kind == "O" and (numbers := as_numbers(view)) is not None:
-        X = numbers  # numpy makes objects of nulls, and of numbers beside booleans
-    check_numeric(name, X, view)
-    return X
+def can_be_saved(name: str) -> bool:
+    """Whether a name can be stored in files and used as a relative path.
 
-
-def check_numeric(name: str, X: Any, view: Any) -> None:
-    """Check that a dense or sparse array is numeric, 2-D and not empty."""
-    if X.dtype.kind not in NUMERIC_KINDS:
-        raise _not_numeric(name, X, view)
-    if X.ndim != 2:
-        raise ValueError(
-            f"Expected view {name!r} to be 2-D (rows are individuals, columns are features), but "
-            f"its shape is {X.shape}. For a single feature use X.reshape(-1, 1); flatten images "
-            "with X.reshape(len(X), -1)."
-        )
-    for count, what in zip(X.shape, ("row", "column"), strict=True):
-        if count == 0:
-            raise ValueError(
-                f"Expected view {name!r} to have at least one {what}, but its shape is {X.shape}. "
-                "Leave an empty view out."
-            )
-
-
-def _not_numeric(name: str, X: Any, view: Any) -> TypeError:
-    remedy = (
-        "Encode text as numbers, then convert with .astype(float); of a data frame, text columns "
-        "are encoded."
-    )
-    if view is None:
-        remedy = "It is None: leave the view out, or give it rows."
-    elif X.dtype.kind == "c":
-        remedy = "Make the real and the imaginary part columns of their own."
-    columns = ""
-    if column_names(view):
-        text = ", ".join(map(repr, text_columns(view)))
-        columns = f" (not numeric: {text})" if text else " (mixed columns)"
-    return TypeError(
-        f"Expected view {name!r} to hold real numbers, but its dtype is {X.dtype}{columns}. "
-        f"{remedy}"
-    )
+    Examples
+    --------
+    >>> from hotview._validation.tables import can_be_saved
+    >>> can_be_saved("blood/iron"), can_be_saved("../blood")
+    (True, False)
+    """
+    parts = re.split(r"[/\\]", name)
+    odd = any(c < " " or "\ud800" <= c <= "\udfff" for c in name)
+    return len(name) <= _MAX_NAME_LENGTH and parts[0] != "" and ".." not in parts and not odd

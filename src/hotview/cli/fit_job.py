@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hotview._messages import warn_user
-from hotview._processes import all_gather_arrays, on_rank_zero
+from hotview.losses.specifications import as_coupling, as_regularizer
+from hotview.omics.checks import warn_of_chance_links
 from hotview.cli.input_summary import check_missing, describe_dataset, print_dataset
 from hotview.cli.inspect import result_lines
 from hotview.cli.models import file_sha256
@@ -37,8 +37,14 @@ from hotview.evaluation.assessment import class_counts
 from hotview.ingest.dataset import DatasetFiles, TableDataset, read_dataset
 from hotview.ingest.holdout import HoldoutSplit, hash_ids, keep_linked, split_holdout
 from hotview.ingest.tables import split_name
+<<<<<<< HEAD
 from hotview.losses.specifications import as_coupling, as_regularizer
 from hotview.omics.links import chance_links
+=======
+from hotview.losses.coupling_specs import as_coupling
+from hotview.losses.specifications import as_regularizer
+from hotview.omics.checks import warn_of_chance_links
+>>>>>>> h-omi
 from hotview.persistence import check_model_path
 
 __all__ = ["FitJob", "fit_dataset", "make_estimator", "run_fit"]
@@ -146,17 +152,10 @@ def _fit(job: FitJob, write_config: Callable[[], str | None]) -> int:
     resume = job.resume or (estimator.checkpoint is not None and _is_restarted())
     fit_dataset(estimator, dataset, paired=paired, resume=resume)
     estimator._batch_offsets = corrector.offsets or None
-    _warn_of_links(estimator, dataset)
+    if any(view.obs is not None for view in dataset.opened):
+        warn_of_chance_links(estimator)
     # A process that ends before the model is saved would count as lost.
     return on_rank_zero(lambda: _finish(job, estimator, dataset, summary, split))
-
-
-def _warn_of_links(estimator: Any, dataset: TableDataset) -> None:
-    """Warn of cells that are linked by chance."""
-    if any(view.obs is not None for view in dataset.opened):
-        for text in chance_links(estimator):
-            estimator.fit_warnings_.append(text)
-            warn_user(text)
 
 
 def _read(

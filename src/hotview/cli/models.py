@@ -39,8 +39,7 @@ from hotview.ingest.preprocessing import (
     read_rows,
 )
 from hotview.ingest.tables import open_table, read_batches
-from hotview.omics.counts import warn_of_other_values
-from hotview.omics.settings import read_settings
+from hotview.omics.checks import read_settings, warn_of_other_values
 from hotview.persistence import load_model
 from hotview.training.drift import DriftReport
 
@@ -95,8 +94,7 @@ class OpenModel:
     def read_rows(self, specs: Sequence[str], id_files: Mapping[str, str]) -> dict[str, TableRows]:
         """Return the rows of every given view, in the order of its file."""
         rows = read_rows(self.preprocessing, specs, id_files)
-        views = {name: view.X for name, view in rows.items()}
-        warn_of_other_values(read_settings(self.estimator).get("counts", {}), views)
+        warn_of_other_values(self.estimator, {name: view.X for name, view in rows.items()})
         return {name: self._correct(name, view) for name, view in rows.items()}
 
     def _correct(self, name: str, rows: TableRows) -> TableRows:

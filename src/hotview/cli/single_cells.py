@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,7 @@ import numpy as np
 from hotview.datasets.readers.matlab import Matrix
 from hotview.estimators.batch_correction import BatchOffsets, fit_offsets
 from hotview.ingest.tables import OpenView
-from hotview.omics.counts import best_entry, count_sentence, holds_counts
-from hotview.training.column_scaler import WIDE
+from hotview.omics.checks import best_entry, describe_counts, holds_counts, read_settings
 
 if TYPE_CHECKING:
     from hotview.cli.models import ModelInput, OpenModel
@@ -42,28 +41,22 @@ class BatchCorrector:
         self, view: OpenView, X: Matrix, batches: list[str], labels: Sequence[Any]
     ) -> Matrix:
         """Return the rows of a view without the offsets of their batches."""
-        name = view.name
-        if name not in self.offsets and len(set(batches)) < 2:
-            self.offsets[name] = None
-        elif name not in self.offsets:
-            classes = {c: i for i, c in enumerate(dict.fromkeys(labels)) if c is not None}
-            codes = [classes.get(c, -1) if self.use_labels else -1 for c in labels]
-            y = np.array(codes, dtype=np.int64)
-            y[y >= 0] = np.unique(y[y >= 0], return_inverse=True)[1]
-            rows = X if view.table is None else np.asarray(X)
+        name, is_matrix = view.name, view.table is None
+        if name not in self.offsets:
+            rows = X if is_matrix else np.asarray(X)
+            known = labels if self.use_labels else None
             # The columns of a table keep their names.
-            self.offsets[name] = fit_offsets(name, rows, batches, y, reduce=view.table is None)
+            self.offsets[name] = fit_offsets(name, rows, batches, known, reduce=is_matrix)
         found = self.offsets[name]
         return X if found is None else found.correct(X, batches, name)
 
 
 def name_counts(view: OpenView, X: Matrix) -> str | None:
     """Return what is done to a view of raw counts, if it is one of an AnnData."""
-    if view.obs is None or X.shape[1] <= WIDE or not holds_counts(X):
+    if view.obs is None:
         return None
-    entry = best_entry(view.obs.obsm) or "X_pca"
-    better = f"--obsm {shlex.quote(f'{view.name}={entry}')}, your own PCA or LSI"
-    return f"{count_sentence(view.name, X, better)}."
+    choice = shlex.quote(f"{view.name}={best_entry(view.obs.obsm)}")
+    return describe_counts(view.name, X, f"--obsm {choice}")
 
 
 def describe_cells(
@@ -83,12 +76,12 @@ def describe_cells(
     dict of str to object
         Plain values; empty for other files.
     """
-    tables = {view.name: view for view in opened if view.obs is not None}
+    tables = {view.name: view.obs for view in opened if view.obs is not None}
     if not tables:
         return {}
-    styles = [view.obs.styles.get(label_column or "") for view in tables.values()]  # type: ignore[union-attr]
+    styles = [obs.styles.get(label_column or "") for obs in tables.values()]
     return {
-        "counts": {name: holds_counts(view.X) for name, view in tables.items()},
+        "counts": {view.name: holds_counts(view.X) for view in opened if view.name in tables},
         "batch_key": batch_column,
         "label": next((style for style in styles if style), {}),
     }
@@ -123,8 +116,7 @@ def write_cells(
     import pandas as pd
 
     from hotview._files import atomic_write
-    from hotview.omics.annotation import CellPredictions, write_predictions
-    from hotview.omics.settings import read_settings
+    from hotview.omics.annotation import write_predictions
 
     ids = pd.Index([str(key) for key in given.aligned.ids])
     views = [rows.view for rows in given.rows.values() if rows.view is not None]
@@ -138,15 +130,15 @@ def write_cells(
     P = np.stack([columns[f"probability_{name}"] for name in classes.tolist()], axis=1)[order]
     frame = pd.DataFrame(P, index=cells.obs_names, columns=classes)
     style = read_settings(model.estimator).get("label", {})
-    write_predictions(cells, CellPredictions(frame, None), "hotview", style, abstain_below)
-    for name, values in _other_columns(columns, classes.tolist()):
-        cells.obs[f"hotview_{name}"] = pd.Series(list(values)).to_numpy()[order]
+    write_predictions(cells, frame, "hotview", style, abstain_below)
+    done = {
+        "predicted",
+        "probability",
+        "abstained",
+        *(f"probability_{c}" for c in classes.tolist()),
+    }
+    for name in list(columns)[1:]:  # the first one has the ids
+        if name not in done:
+            cells.obs[f"hotview_{name}"] = pd.Series(list(columns[name])).to_numpy()[order]
     with atomic_write(path) as draft:
         cells.write_h5ad(draft)
-
-
-def _other_columns(columns: Mapping[str, Any], classes: list[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the columns of predictions that obs has under the same name."""
-    done = {"predicted", "probability", "abstained", *(f"probability_{name}" for name in classes)}
-    names = list(columns)[1:]  # the first one has the ids
-    return ((name, columns[name]) for name in names if name not in done)

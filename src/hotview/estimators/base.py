@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from hotview._messages import warn_user
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import ViewTable, check_aligned_tables, check_choice, check_known_tables
-from hotview.semisupervised.calibration import ScoresByViews
 from hotview.estimators.diagnostics import describe_training
 from hotview.estimators.html_summary import summarize_as_html
 from hotview.estimators.inference import encode_rows
@@ -29,6 +28,7 @@ from hotview.ingest.frames import encode_known_views, encoded_shapes
 from hotview.losses import Coupling
 from hotview.losses.specifications import as_coupling
 from hotview.nn.multiview import MultiViewNetwork
+from hotview.semisupervised.calibration import ScoresByViews
 from hotview.similarity import CommonSpace, ViewSimilarity
 from hotview.training.column_scaler import ColumnScaler
 from hotview.training.drift import ColumnRanges, DriftReport, compare_view

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,8 @@ from scipy.spatial.distance import cdist
 
 from hotview._messages import warn_user
 from hotview._types import Array, IntArray
-from hotview._validation.tables import check_tables
+from hotview._validation import check_tables
+from hotview.datasets.readers.errors import listed
 from hotview.training.column_scaler import WIDE, ColumnScaler
 from hotview.training.threads import existing_threads
 
@@ -26,7 +27,6 @@ _N_ROUNDS = 10
 _LIKELY = 0.75  # share of the largest score from which on a shift is likely
 _N_COMPARED = 400  # cells of a batch whose neighbors are compared
 _MIN_LABELED = 3  # labeled rows of a class in a batch that tell its offset
-_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -64,43 +64,46 @@ class BatchOffsets:
         ndarray of float32
             The corrected rows.
         """
-        known = {name: code for code, name in enumerate(self.batches)}
-        unknown = sorted({name for name in batches if name not in known})
-        if unknown:
-            shown = ", ".join(map(repr, unknown[:_SHOWN])) + ("…" if len(unknown) > _SHOWN else "")
+        codes = _number(batches, self.batches)
+        if unknown := sorted(set(batches) - set(self.batches)):
             warn_user(
-                f"Expected batches of the fit in view {view!r}, but {shown} are new: they are not "
-                "corrected, and predictions for them are less reliable. Fit the model again with "
-                "cells of these batches; they need no labels."
+                f"Expected batches of the fit in view {view!r}, but {listed(unknown)} are new: "
+                "they are not corrected, and predictions for them are less reliable. Fit the model "
+                "again with cells of these batches; they need no labels."
             )
-        codes = np.array([known.get(name, -1) for name in batches], dtype=int)
-        rows = _reduce(X, self.scaler)
-        if rows.shape[1] != self.offsets.shape[1]:
+        width = self.offsets.shape[1]
+        n_columns = width if self.scaler is None else self.scaler.n_columns
+        if X.shape[1] != n_columns:
             raise ValueError(
-                f"Expected view {view!r} to have {self.offsets.shape[1]} columns, as at fit, but "
-                f"it has {rows.shape[1]}. Pass the same columns in the same order."
+                f"Expected view {view!r} to have {n_columns} columns, as at fit, but it has "
+                f"{X.shape[1]}. Pass the same columns in the same order."
             )
-        offsets = np.concatenate([self.offsets, np.zeros((1, rows.shape[1]))])
-        return np.asarray(rows - offsets[codes], dtype=np.float32)
+        offsets = np.concatenate([self.offsets, np.zeros((1, width))])
+        return np.asarray(_reduce(X, self.scaler) - offsets[codes], dtype=np.float32)
 
 
 def _reduce(X: Any, scaler: ColumnScaler | None) -> Array:
     if scaler is not None:
-        n_columns = scaler.n_columns
-        if X.shape[1] != n_columns:
-            raise ValueError(
-                f"Expected {n_columns} columns, as at fit, but there are {X.shape[1]}. Pass the "
-                "same columns in the same order."
-            )
         return scaler.transform(X).numpy().astype(np.float64)
     is_sparse: bool = sparse.issparse(X)
     return np.asarray(X.toarray() if is_sparse else X, dtype=np.float64)
 
 
+def _number(values: Iterable[Any], known: Iterable[Any]) -> IntArray:
+    """Return the place of every value among the known ones, −1 where it is none of them."""
+    places = {value: place for place, value in enumerate(known)}
+    return np.array([places.get(value, -1) for value in values], dtype=np.int64)
+
+
 @existing_threads()
 def fit_offsets(
-    name: str, X: Any, batches: Sequence[str], classes: IntArray, *, reduce: bool = True
-) -> BatchOffsets:
+    name: str,
+    X: Any,
+    batches: Sequence[str],
+    labels: Sequence[Any] | None = None,
+    *,
+    reduce: bool = True,
+) -> BatchOffsets | None:
     """Reduce a view of more than 256 columns, and estimate the offset of every batch.
 
     Parameters
@@ -111,15 +114,16 @@ def fit_offsets(
         All rows of the view.
     batches : sequence of str
         Batch of every row.
-    classes : ndarray of int64
-        Class of every row, −1 where it is unknown.
+    labels : sequence or None, default=None
+        Class of every row, None or NaN where it is unknown, which tells differences in composition
+        from those of batches.
     reduce : bool, default=True
         Whether a view of more than 256 columns is reduced to 64 components.
 
     Returns
     -------
-    BatchOffsets
-        The offsets.
+    BatchOffsets or None
+        The offsets; None for a view of one batch, which is left as it is.
 
     Examples
     --------
@@ -127,18 +131,22 @@ def fit_offsets(
     >>> from hotview.estimators.batch_correction import fit_offsets
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
     >>> X[100:] += 5
-    >>> found = fit_offsets("rna", X, ["a"] * 100 + ["b"] * 100, np.full(200, -1))
+    >>> found = fit_offsets("rna", X, ["a"] * 100 + ["b"] * 100)
     >>> (found.offsets[1] - found.offsets[0]).round()
     array([5., 5., 5.])
     """
     from hotview.training.table_scan import scan_tables  # which new rows do not need
 
+    names = sorted(set(batches))
+    if len(names) < 2:
+        return None
     [table] = check_tables({name: X}).values()
     scan = scan_tables(name, [table], preprocessing="auto", impute=None)
     scaler = scan.scaler if reduce and table.n_columns > WIDE else None
-    names = sorted(set(batches))
-    number = {batch: code for code, batch in enumerate(names)}
-    codes = np.array([number[batch] for batch in batches], dtype=int)
+    codes = _number(batches, names)
+    given = [None] * len(batches) if labels is None else labels
+    known = dict.fromkeys(label for label in given if label is not None and label == label)
+    classes = _number(given, known)
     if len(set(codes[classes >= 0])) == len(names) and not _connects(codes, classes, len(names)):
         warn_user(
             f"Batches and classes of view {name!r} cannot be told apart: no classes of several "

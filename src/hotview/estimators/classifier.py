@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any
-
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,10 @@ from hotview._validation import ViewTable
 from hotview.data import Data, hold_out, labeled_data, validation_data
 from hotview.data.labels import check_all_known
 from hotview.estimators.base import MultiViewEstimator
+from hotview.estimators.inference import predict_rows, prediction_error
+from hotview.estimators.randomness import Randomness, keep_random
+from hotview.losses.specifications import RegularizerSpec
+from hotview.nn.batched import NetworkOutputs
 from hotview.semisupervised.calibration import (
     check_alpha,
     disagreement,
@@ -29,10 +32,6 @@ from hotview.semisupervised.calibration import (
     rows_needed,
     score_sets,
 )
-from hotview.estimators.inference import predict_rows, prediction_error
-from hotview.nn.batched import NetworkOutputs
-from hotview.estimators.randomness import Randomness, keep_random
-from hotview.losses.specifications import RegularizerSpec
 from hotview.semisupervised.class_prior import replace_prior, weigh_classes
 from hotview.training.table_scan import check_finite
 

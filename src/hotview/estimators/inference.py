@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from hotview._types import Array, IntArray
-from hotview.nn.batched import MemberEncoders
 from hotview.nn.multiview import MultiViewNetwork
-from hotview.ot._backend import constant
-from hotview.semisupervised.fusion import LogOpinionPool
-from hotview.semisupervised.predictors import ViewPredictors
-from hotview.semisupervised.super_learner import ScoresWithout, SuperLearner
 from hotview.training.row_stream import map_rows
 from hotview.training.rows import ViewRows
 from hotview.training.threads import existing_threads, threads_for_rows
 
 __all__ = ["encode_rows", "no_view_error", "predict_rows", "prediction_error"]
+
 
 @existing_threads()
 def encode_rows(networks: Sequence[MultiViewNetwork], s: int, rows: ViewRows, space: str) -> Array:

@@ -138,8 +138,7 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
         """
         check_is_fitted(self)
         _check_feature_names_in(self, input_features, generate_names=False)
-        names: Array = self.estimator_.get_feature_names_out()
-        return names
+        return np.asarray(self.estimator_.get_feature_names_out())
 
     @available_if(_wrapped_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> Any:
@@ -212,8 +211,7 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
     @property
     def classes_(self) -> Array:
         """The classes, where the estimator is a fitted classifier."""
-        classes: Array = self.estimator_.classes_
-        return classes
+        return np.asarray(self.estimator_.classes_)
 
     def __sklearn_tags__(self) -> Any:
         tags, wrapped = super().__sklearn_tags__(), get_tags(self._template)
@@ -256,7 +254,7 @@ def resolve_views(slices: Any, n: int, names: Array | None) -> dict[str, IntArra
     Returns
     -------
     dict of str to ndarray of int64
-        At least two views that share no column, each with one column at least.
+        Views that share no column, each with one column at least.
     """
     if isinstance(slices, Mapping):
         pairs = list(slices.items())
@@ -267,15 +265,10 @@ def resolve_views(slices: Any, n: int, names: Array | None) -> dict[str, IntArra
             f"Expected view_slices to be a dict or list of the columns of every view, but it is "
             f"{slices!r}. Pass, for example, view_slices={{'a': slice(0, 3), 'b': slice(3, None)}}."
         )
-    if len(pairs) < 2:
-        raise ValueError(
-            f"Expected view_slices to hold at least two views, but it holds {len(pairs)}. For a "
-            "single table use any other estimator."
-        )
     views = {name: _resolve(name, columns, n, names) for name, columns in pairs}
-    numbers, counts = np.unique(np.concatenate(list(views.values())), return_counts=True)
+    numbers, counts = np.unique(np.concatenate([[], *views.values()]), return_counts=True)
     if (counts > 1).any():
-        column = numbers[counts > 1][0]
+        column = int(numbers[counts > 1][0])
         owners = [view for view, columns in views.items() if column in columns]
         raise ValueError(
             f"Expected every column to belong to one view, but column {column} is in "

@@ -1,9 +1,9 @@
-"""Training rows of the baselines, and the transformation of a view to standardized columns."""
+"""Rows of the baselines, and the transformation of a view to standardized columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,20 +14,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from hotview._types import Array, IntArray, Views
-from hotview._validation import ViewTable
-from hotview.estimators.inputs import check_tables_of_views
-from hotview.estimators.labels import encode_labels
+from hotview._validation import ViewTable, check_aligned_tables, check_known_tables
+from hotview.data import labeled_data
 from hotview.ingest.columns import ViewColumns
+from hotview.ingest.frames import encode_known_views, encoded_shapes
 
-__all__ = [
-    "MAX_CELLS",
-    "BaselineRows",
-    "ViewTransformer",
-    "are_present",
-    "have_any",
-    "read_matrices",
-    "stack_rows",
-]
+__all__ = ["BaselineRows", "ViewTransformer", "are_present", "read_blocks", "read_rows"]
 
 #: Maximum number of cells of a sparse view that is made dense.
 MAX_CELLS = 2**26
@@ -39,88 +31,209 @@ _WIDE = 5
 
 @dataclass(frozen=True)
 class BaselineRows:
-    """Training rows of all views and their class codes.
+    """Rows of several views, each of which is of one individual.
 
     Parameters
     ----------
+    views : dict of str to ndarray or csr_array
+        The rows that every view has.
+    individuals : dict of str to ndarray of int64
+        Number of the individual of each of these rows.
+    codes : ndarray of int64
+        Class of each individual, −1 without a label.
     classes : ndarray
-        The classes, sorted.
+        The classes, sorted; empty for rows to predict, as `columns`.
     columns : dict of str to ViewColumns
         The columns of every view, and how they are encoded.
-    linked : dict of str to ndarray or csr_array
-        Rows of which row i is one individual in all views; empty if nobody is linked.
-    codes : ndarray of int64
-        Class codes of the linked rows, −1 without a label.
-    unaligned : dict of str to ndarray or csr_array
-        Unlinked rows of some or all views.
-    unaligned_codes : dict of str to ndarray of int64
-        Their class codes.
     """
 
-    classes: Array
-    columns: dict[str, ViewColumns]
-    linked: dict[str, Any]
+    views: dict[str, Any]
+    individuals: dict[str, IntArray]
     codes: IntArray
-    unaligned: dict[str, Any]
-    unaligned_codes: dict[str, IntArray]
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the views."""
-        return list(self.linked or self.unaligned)
+    classes: Array = field(default_factory=lambda: np.empty(0))
+    columns: dict[str, ViewColumns] = field(default_factory=dict)
 
     @property
     def shares(self) -> Array:
         """Share of each class among the labels."""
-        codes = np.concatenate([self.codes, *self.unaligned_codes.values()])
-        counts = np.bincount(codes[codes >= 0], minlength=len(self.classes))
+        counts = np.bincount(self.codes[self.codes >= 0], minlength=len(self.classes))
         return np.asarray(counts / counts.sum())
 
-    def select(self, names: Iterable[str]) -> BaselineRows:
-        """Return the named views."""
-        kept = [name for name in self.names if name in set(names)]
+    @property
+    def present(self) -> Array:
+        """Whether each individual has at least one of the views."""
+        present = np.zeros(len(self.codes), dtype=bool)
+        for numbers in self.individuals.values():
+            present[numbers] = True
+        return present
 
-        def choose(views: Mapping[str, Any]) -> dict[str, Any]:
-            return {name: views[name] for name in kept if name in views}
-
-        parts = (self.linked, self.unaligned, self.unaligned_codes)
-        linked, unaligned, unaligned_codes = map(choose, parts)
-        return replace(self, linked=linked, unaligned=unaligned, unaligned_codes=unaligned_codes)
-
-    def of_view(self, name: str) -> tuple[Any, IntArray]:
-        """Return the rows that a view has, linked ones first, and their codes."""
-        tables, codes = [], []
-        for part, part_codes in self._parts():
-            if name in part:
-                present = are_present(part[name])
-                tables.append(part[name][present])
-                codes.append(part_codes[present])
-        return stack_rows(tables), np.concatenate(codes)
+    def labels(self, name: str) -> IntArray:
+        """Return the class of each row of a view."""
+        return self.codes[self.individuals[name]]
 
     def labeled_views(self) -> list[str]:
         """Return the views in which rows of at least two classes have a label."""
-        classes = {name: np.unique(self.of_view(name)[1]) for name in self.names}
+        classes = {name: np.unique(self.labels(name)) for name in self.views}
         return [name for name, codes in classes.items() if (codes >= 0).sum() > 1]
 
-    def labeled_parts(self) -> Iterator[tuple[dict[str, Any], IntArray]]:
-        """Yield the labeled rows, linked ones first, and their codes."""
-        for part, codes in self._parts():
-            if (known := np.flatnonzero((codes >= 0) & have_any(part))).size:
-                yield {name: X[known] for name, X in part.items()}, codes[known]
+    def select(self, names: Collection[str]) -> BaselineRows:
+        """Return the named views, and the labels of individuals that have one of them."""
+        views = {name: X for name, X in self.views.items() if name in names}
+        chosen = replace(self, views=views, individuals={n: self.individuals[n] for n in views})
+        return replace(chosen, codes=np.where(chosen.present, self.codes, -1))
 
-    def _parts(self) -> Iterator[tuple[dict[str, Any], IntArray]]:
-        """Yield the linked rows, then the unlinked rows of each view, with their codes."""
-        if self.linked:
-            yield self.linked, self.codes
-        for name, X in self.unaligned.items():
-            yield {name: X}, self.unaligned_codes[name]
+    def take(self, chosen: Array) -> BaselineRows:
+        """Return some individuals, by a mask."""
+        numbers, views, individuals = np.cumsum(chosen) - 1, {}, {}
+        for name, X in self.views.items():
+            if (kept := chosen[self.individuals[name]]).any():
+                views[name], individuals[name] = X[kept], numbers[self.individuals[name][kept]]
+        return replace(self, views=views, individuals=individuals, codes=self.codes[chosen])
+
+
+def read_rows(
+    Xs: Views | None,
+    y: npt.ArrayLike | None,
+    unaligned: Views | None = None,
+    unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
+    *,
+    paired: bool = False,
+    marker: Any = None,
+    max_rows: int | None = None,
+) -> BaselineRows:
+    """Validate and read the arguments of a classifier's `fit`.
+
+    Parameters
+    ----------
+    Xs, y, unaligned, unaligned_y
+        As for `MultiViewClassifier.fit`, for any number of views.
+    paired : bool, default=False
+        Whether row i of `unaligned` is the same individual in all views, which it then must hold.
+    marker : object, default=None
+        Marker of rows without a label, beside NaN and None.
+    max_rows : int or None, default=None
+        Maximum number of rows of each table: of a larger one a random sample, in which rows with
+        a label have precedence.
+
+    Returns
+    -------
+    BaselineRows
+        The rows, with labels of at least two classes; linked individuals come first.
+    """
+    data = labeled_data(
+        Xs, y, unaligned=unaligned, unaligned_y=unaligned_y, marker=marker, at_least=1
+    )
+    n_linked = len(data.links)
+    others = {
+        name: (rows.tables[-1], data.codes[s][n_linked:])
+        for s, (name, rows) in enumerate(data.views.items())
+        if rows.n_rows > n_linked
+    }
+    blocks: list[tuple[dict[str, ViewTable], IntArray]] = []
+    if n_linked > 0:
+        blocks.append(({name: rows.tables[0] for name, rows in data.views.items()}, data.target))
+    if paired and others:
+        if len(others) < len(data.views):
+            raise ValueError(
+                f"Expected paired to hold all of the views {data.names}, but got {list(others)}. "
+                "Pass the rows of every view."
+            )
+        tables = {name: table for name, (table, _) in others.items()}
+        blocks.append((tables, _unlabeled(check_aligned_tables(tables))))
+    else:
+        blocks += [({name: table}, codes) for name, (table, codes) in others.items()]
+    parts: dict[str, list[tuple[Any, IntArray]]] = {name: [] for name in data.names}
+    found = np.empty(0, dtype=np.int64)
+    for tables, codes in blocks:
+        chosen = _sample(codes, max_rows)
+        for name, X in read_matrices(tables, chosen).items():
+            present = np.flatnonzero(are_present(X))
+            parts[name].append((X[present], len(found) + present))
+        found = np.concatenate([found, codes[chosen]])
+    views, individuals = {}, {}
+    for name, own in parts.items():
+        matrices, numbers = zip(*own, strict=True)
+        is_sparse = any(map(_is_sparse, matrices))
+        views[name] = sparse.vstack(matrices, format="csr") if is_sparse else np.vstack(matrices)
+        individuals[name] = np.concatenate(numbers)
+    columns = {name: rows.columns for name, rows in data.views.items()}
+    return BaselineRows(views, individuals, found, data.known.classes, columns)
+
+
+def _unlabeled(n: int) -> IntArray:
+    return np.full(n, -1, dtype=np.int64)
+
+
+def _sample(codes: IntArray, max_rows: int | None) -> Any:
+    """Return all rows, or at random at most `max_rows`, first of those that have a label."""
+    if max_rows is None or len(codes) <= max_rows:
+        return slice(None)
+    order = np.random.default_rng(0).permutation(len(codes))
+    labeled_first = order[np.argsort(codes[order] < 0, kind="stable")]
+    return np.sort(labeled_first[:max_rows])
+
+
+def read_blocks(Xs: Views, columns: Mapping[str, ViewColumns]) -> Iterator[BaselineRows]:
+    """Validate aligned rows to predict, and read some of them at a time.
+
+    Parameters
+    ----------
+    Xs : dict, list or tuple of 2-D array-likes
+        Some or all views of the fit.
+    columns : dict of str to ViewColumns
+        Columns of the fit.
+
+    Yields
+    ------
+    BaselineRows
+        Consecutive rows, without labels.
+    """
+    Xs = encode_known_views(Xs, columns)
+    tables = check_known_tables(Xs, list(columns), encoded_shapes(columns))
+    n = check_aligned_tables(tables)
+    size = max(1, MAX_CELLS // sum(table.n_columns for table in tables.values()))
+    for start in range(0, n, size):
+        block = slice(start, min(start + size, n))
+        views = read_matrices(tables, block, dense=True)
+        individuals = {name: np.flatnonzero(are_present(X)) for name, X in views.items()}
+        views = {name: views[name][numbers] for name, numbers in individuals.items()}
+        yield BaselineRows(views, individuals, _unlabeled(block.stop - start))
+
+
+def read_matrices(
+    tables: Mapping[str, ViewTable], rows: Any = slice(None), *, dense: bool = False
+) -> dict[str, Any]:
+    """Return rows of tables as float64; those of large sparse tables stay sparse, or `dense`."""
+    found = {}
+    for name, table in tables.items():
+        is_small = table.n_rows * table.n_columns <= MAX_CELLS
+        X = table.rows(rows, dense=dense or is_small).astype(np.float64, copy=False)
+        if np.isinf(X.data if _is_sparse(X) else X).any():
+            raise ValueError(
+                f"Expected view {name!r} to hold finite numbers, or NaN where they are missing, "
+                "but some are infinite. Replace these by NaN."
+            )
+        found[name] = X
+    return found
+
+
+def are_present(X: Any) -> Array:
+    """Return which rows hold a value: a row that is NaN throughout is absent."""
+    if _is_sparse(X):
+        missing = sparse.csr_array((np.isnan(X.data), X.indices, X.indptr), shape=X.shape)
+        return np.asarray(missing.sum(axis=1) < X.shape[1]).ravel()
+    return np.asarray(~np.isnan(X).all(axis=1))
+
+
+def _is_sparse(X: Any) -> bool:
+    return bool(sparse.issparse(X))
 
 
 class ViewTransformer:
-    """Standardized columns of a view, or its principal components; zeros stand for the mean.
+    """Standardized columns of a view, or its principal components.
 
-    A missing cell gets the mean of its column, and a row that is absent from the view zeros. A
-    sparse view is reduced to 100 components by a truncated SVD before anything else.
+    A missing cell gets the mean of its column. A sparse view is reduced to 100 components by a
+    truncated SVD before anything else.
 
     Parameters
     ----------
@@ -138,12 +251,12 @@ class ViewTransformer:
     """
 
     def __init__(self, X: Any, n_components: int | None = None) -> None:
-        steps: list[Any] = []
+        steps: list[Any] = [StandardScaler(), FunctionTransformer(np.nan_to_num)]
+        shape = X.shape
         if _is_sparse(X):
-            n_kept = max(1, min(_SVD_COMPONENTS, *(n - 1 for n in X.shape)))
-            steps += [FunctionTransformer(_fill), TruncatedSVD(n_kept, random_state=0)]
-        steps += [StandardScaler(), FunctionTransformer(np.nan_to_num)]
-        shape = X.shape if len(steps) == 2 else (X.shape[0], n_kept)
+            n_kept = max(1, min(_SVD_COMPONENTS, *(n - 1 for n in shape)))
+            svd = TruncatedSVD(n_kept, random_state=0)
+            steps, shape = [FunctionTransformer(_fill), svd, *steps], (shape[0], n_kept)
         self.width, self.scale = shape[1], 1.0
         if n_components is not None:
             self.width, self.scale = min(n_components, *shape), 1.0 / np.sqrt(shape[1])
@@ -155,14 +268,8 @@ class ViewTransformer:
 
     def transform(self, X: Any) -> Array:
         """Return the transformed rows."""
-        Z: Array = np.zeros((X.shape[0], self.width))
-        if (present := are_present(X)).any():
-            Z[present] = self._pipeline.transform(X[present])
+        Z: Array = self._pipeline.transform(X)
         return Z
-
-
-def _is_sparse(X: Any) -> bool:
-    return bool(sparse.issparse(X))
 
 
 def _fill(X: Any) -> Any:
@@ -172,106 +279,3 @@ def _fill(X: Any) -> Any:
     X = X.copy()
     X.data = np.nan_to_num(X.data)
     return X
-
-
-def have_any(views: Mapping[str, Any]) -> Array:
-    """Return which rows have at least one of the views."""
-    return np.asarray(np.any([are_present(X) for X in views.values()], axis=0))
-
-
-def stack_rows(tables: Sequence[Any]) -> Any:
-    """Return tables below each other, as a sparse one if one of them is."""
-    if any(map(_is_sparse, tables)):
-        return sparse.vstack(tables, format="csr")
-    return np.vstack(tables)
-
-
-def are_present(X: Any) -> Array:
-    """Return which rows hold a value: a row that is NaN throughout is absent."""
-    if _is_sparse(X):
-        missing = sparse.csr_array((np.isnan(X.data), X.indices, X.indptr), shape=X.shape)
-        return np.asarray(missing.sum(axis=1) < X.shape[1]).ravel()
-    return np.asarray(~np.isnan(X).all(axis=1))
-
-
-def read_rows(
-    Xs: Views | None,
-    y: npt.ArrayLike | None,
-    unaligned: Views | None = None,
-    unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
-    *,
-    marker: Any = None,
-    max_rows: int | None = None,
-) -> BaselineRows:
-    """Validate and read the arguments of a classifier's `fit`.
-
-    Parameters
-    ----------
-    Xs, y, unaligned, unaligned_y
-        As for `MultiViewClassifier.fit`, for any number of views.
-    marker : object, default=None
-        Marker of rows without a label, beside NaN and None.
-    max_rows : int or None, default=None
-        Maximum number of rows of each table: of a larger one a random sample, in which rows with
-        a label have precedence.
-
-    Returns
-    -------
-    BaselineRows
-        The rows, with labels of at least two classes.
-    """
-    given = check_tables_of_views(Xs, y, unaligned, at_least=1)
-    y = np.empty(0) if Xs is None else y
-    labels = encode_labels(y, given.n_linked, unaligned_y, given.unaligned, marker)
-    chosen = _sample(labels.linked, max_rows)
-    others: dict[str, Any] = {}
-    other_codes: dict[str, IntArray] = {}
-    for name, table in given.unaligned.items():
-        own = labels.unaligned.get(name, np.full(table.n_rows, -1, dtype=np.int64))
-        rows = _sample(own, max_rows)
-        others |= read_matrices({name: table}, rows)
-        other_codes[name] = own[rows]
-    linked = read_matrices(given.linked, chosen)
-    codes = labels.linked[chosen]
-    return BaselineRows(labels.classes, given.columns, linked, codes, others, other_codes)
-
-
-def _sample(codes: IntArray, max_rows: int | None) -> Any:
-    """Return all rows, or at random at most `max_rows`, first of those that have a label."""
-    if max_rows is None or len(codes) <= max_rows:
-        return slice(None)
-    order = np.random.default_rng(0).permutation(len(codes))
-    labeled_first = order[np.argsort(codes[order] < 0, kind="stable")]
-    return np.sort(labeled_first[:max_rows])
-
-
-def read_matrices(
-    tables: Mapping[str, ViewTable], rows: Any = slice(None), *, dense: bool = False
-) -> dict[str, Any]:
-    """Return rows of tables as float64.
-
-    Parameters
-    ----------
-    tables : dict of str to ViewTable
-        The tables.
-    rows : slice or ndarray of int64, default=slice(None)
-        Which rows.
-    dense : bool, default=False
-        Whether to make rows of large sparse tables dense, too.
-
-    Returns
-    -------
-    dict of str to ndarray or csr_array
-        Finite numbers and NaN.
-    """
-    found = {}
-    for name, table in tables.items():
-        is_small = table.n_rows * table.n_columns <= MAX_CELLS
-        X = table.rows(rows, dense=dense or is_small).astype(np.float64, copy=False)
-        if np.isinf(X.data if _is_sparse(X) else X).any():
-            raise ValueError(
-                f"Expected view {name!r} to hold finite numbers, or NaN where they are missing, "
-                "but some are infinite. Replace these by NaN."
-            )
-        found[name] = X
-    return found

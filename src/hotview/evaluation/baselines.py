@@ -1,30 +1,33 @@
 """Baselines: multi-view classifiers made of scikit-learn alone."""
 
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score
 from sklearn.neighbors import KNeighborsRegressor, NearestNeighbors
 from sklearn.semi_supervised import LabelSpreading
+from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, IntArray, Views
-from hotview._validation import check_count
-from hotview._validation.tables import check_aligned
-from hotview.evaluation.baseline_base import ConcatenatedBaseline, UnalignedBaseline
-from hotview.evaluation.baseline_rows import (
-    BaselineRows,
-    are_present,
-    have_any,
-    read_rows,
-    stack_rows,
-)
+from hotview._validation import check_count, check_target
+from hotview.evaluation.baseline_rows import BaselineRows, ViewTransformer, read_blocks, read_rows
 
-#: Inverse penalty C of logistic regression on components: as blocks of unit variance have small
-#: entries, scikit-learn's default of 1 is too strong a penalty.
-_COMPONENTS_C = 10.0
+__all__ = [
+    "ConcatenatedLabelPropagation",
+    "ConcatenatedLogisticRegression",
+    "PCALogisticRegression",
+    "PerViewLabelPropagation",
+]
+
 #: Maximum number of iterations; scikit-learn's default of 100 is too small for wide views.
 _LOGISTIC_ITER = 10_000
 #: Label spreading: α; it converges as αⁿ, long before the maximum number of iterations.
@@ -33,24 +36,156 @@ _ALPHA, _MAX_ITER, _TOLERANCE = 0.95, 2000, 1e-10
 _SCORE_FLOOR = 0.01
 
 
-class _Logistic(ConcatenatedBaseline):
-    """Base of logistic regression on the outer join of all labeled rows."""
+class _Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """Base of the baselines.
 
-    def _fit_logistic(self, rows: BaselineRows, C: float) -> None:
-        parts, codes = zip(*rows.labeled_parts(), strict=True)
-        Z = np.vstack([self._concatenate(part) for part in parts])
-        self._n_classes = len(rows.classes)
-        self._model = LogisticRegression(C=C, max_iter=_LOGISTIC_ITER)
-        self._model.fit(Z, np.concatenate(codes))
+    A baseline is fitted in the views that have labels of at least two classes. Linked rows without
+    a label then get the class that it predicts for them, with which it is fitted in the other
+    views. A row that has neither kind of view gets the shares of the classes.
+    """
 
-    def _probabilities(self, views: dict[str, Array]) -> Array:
-        known = self._model.predict_proba(self._concatenate(views))
-        P: Array = np.zeros((len(known), self._n_classes))
-        P[:, self._model.classes_] = known
+    n_components: int | None = None
+    classes_: Array
+
+    def fit(
+        self,
+        Xs: Views | None,
+        y: npt.ArrayLike | None,
+        *,
+        unaligned: Views | None = None,
+        unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> Self:
+        """Fit on linked and on unaligned rows, some of them labeled.
+
+        Parameters
+        ----------
+        Xs : dict, list or tuple of 2-D array-likes, or None
+            Aligned rows: row i is the same individual in every view. NaN throughout a view marks
+            an absent row, NaN a missing cell. None if nobody is linked.
+        y : 1-D array-like, or None
+            Their classes: numbers or text; NaN or None marks a row without a label.
+        unaligned : dict, list or tuple of 2-D array-likes, default=None
+            More rows of some or all of these views, any number per view.
+        unaligned_y : dict of str to 1-D array-like, default=None
+            Classes of some views' unaligned rows, with gaps as in `y`.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
+        """
+        return self._fit_rows(read_rows(Xs, y, unaligned, unaligned_y))
+
+    def predict_proba(self, Xs: Views) -> Array:
+        """Return the probability of each class, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        Xs : dict, list or tuple of 2-D array-likes
+            Aligned rows of views seen in `fit`. Views, rows and cells may be missing: None or
+            left out, NaN throughout, NaN.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Rows that sum to 1.
+        """
+        check_is_fitted(self, "classes_")
+        return np.vstack([self._predict_rows(rows) for rows in read_blocks(Xs, self._columns)])
+
+    def predict(self, Xs: Views) -> Array:
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        Xs : dict, list or tuple of 2-D array-likes
+            As for `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Entries of ``classes_``.
+        """
+        best = self.predict_proba(Xs).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def score(
+        self, Xs: Views, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    ) -> float:
+        """Return the accuracy.
+
+        Parameters
+        ----------
+        Xs : dict, list or tuple of 2-D array-likes
+            As for `predict_proba`.
+        y : 1-D array-like
+            Their true classes; classes that were not in `fit` count as errors.
+        sample_weight : 1-D array-like or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            Proportion of correctly classified rows.
+        """
+        predicted = self.predict(Xs)
+        truth = check_target(y, len(predicted))
+        return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
+
+    def _fit_rows(self, rows: BaselineRows) -> Self:
+        """Fit in the views that have labels, and carry these to the other views."""
+        self._labeled_views = rows.labeled_views()
+        self._columns, self._shares, self._of_others = rows.columns, rows.shares, None
+        self.classes_ = rows.classes
+        if not self._labeled_views:
+            return self
+        source = rows.select(self._labeled_views)
+        if (n := self.n_components) is not None:
+            check_count("n_components", n)
+        self._transformers = {s: ViewTransformer(X, n) for s, X in source.views.items()}
+        self._fit_views(source)
+        # Linked rows without a label get the classes that are predicted for them in other views.
+        others = [name for name in rows.views if name not in self._labeled_views]
+        carried = (rows.codes < 0) & source.present & rows.select(others).present
+        codes = rows.codes.copy()
+        if carried.any():
+            codes[carried] = self._probabilities(source.take(carried)).argmax(axis=1)
+        rest = replace(rows, codes=codes).select(others)
+        if rest.labeled_views():
+            self._of_others = clone(self)._fit_rows(rest)
+        return self
+
+    def _predict_rows(self, rows: BaselineRows) -> Array:
+        """Return probabilities from labeled views, else from other views, else class shares."""
+        P = np.tile(self._shares, (len(rows.codes), 1))
+        if self._of_others is not None:
+            P = self._of_others._predict_rows(rows)
+        known = rows.select(self._labeled_views)
+        if (present := known.present).any():
+            P[present] = self._probabilities(known.take(present))
         return P
 
+    def _concatenate(self, rows: BaselineRows) -> Array:
+        """Return the transformed views next to each other; zeros for absent views."""
+        blocks = []
+        for name, transformer in self._transformers.items():
+            Z = np.zeros((len(rows.codes), transformer.width))
+            if name in rows.views:
+                own = transformer.transform(rows.views[name])
+                Z[rows.individuals[name]] = transformer.scale * own
+            blocks.append(Z)
+        return np.hstack(blocks)
 
-class ConcatenatedLogisticRegression(_Logistic, UnalignedBaseline):
+    @abstractmethod
+    def _fit_views(self, rows: BaselineRows) -> None:
+        """Fit on views that all have labels, and that have transformers."""
+
+    @abstractmethod
+    def _probabilities(self, rows: BaselineRows) -> Array:
+        """Return the probability of each class for individuals that have one of the views."""
+
+
+class ConcatenatedLogisticRegression(_Baseline):
     """Logistic regression on the concatenated views of the labeled rows.
 
     Columns are standardized on all training rows of their view, linked and unaligned; the
@@ -74,12 +209,20 @@ class ConcatenatedLogisticRegression(_Logistic, UnalignedBaseline):
     True
     """
 
+    _C = 1.0  # inverse penalty
+
     def _fit_views(self, rows: BaselineRows) -> None:
-        self._fit_transformers(rows)
-        self._fit_logistic(rows, C=1.0)
+        labeled = rows.take(rows.codes >= 0)
+        model = LogisticRegression(C=self._C, max_iter=_LOGISTIC_ITER)
+        self._model = model.fit(self._concatenate(labeled), labeled.codes)
+
+    def _probabilities(self, rows: BaselineRows) -> Array:
+        P: Array = np.zeros((len(rows.codes), len(self._shares)))
+        P[:, self._model.classes_] = self._model.predict_proba(self._concatenate(rows))
+        return P
 
 
-class PCALogisticRegression(_Logistic, UnalignedBaseline):
+class PCALogisticRegression(ConcatenatedLogisticRegression):
     """Logistic regression on the concatenated principal components of each view.
 
     Each view is standardized, scaled to unit total variance (so that a view of 6 columns has the
@@ -108,23 +251,14 @@ class PCALogisticRegression(_Logistic, UnalignedBaseline):
     True
     """
 
+    # Blocks of unit variance have small entries: scikit-learn's C of 1 is too strong a penalty.
+    _C = 10.0
+
     def __init__(self, n_components: int = 20) -> None:
         self.n_components = n_components
 
-    def _fit_views(self, rows: BaselineRows) -> None:
-        self._fit_transformers(rows, self.n_components)
-        self._fit_logistic(rows, C=_COMPONENTS_C)
 
-
-class _LabelPropagation(ConcatenatedBaseline):
-    """Base of label propagation: the parameters."""
-
-    def __init__(self, n_components: int = 20, n_neighbors: int = 10) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-
-
-class PerViewLabelPropagation(_LabelPropagation, UnalignedBaseline):
+class PerViewLabelPropagation(_Baseline):
     """Label propagation in each view separately; the scores of the views are multiplied.
 
     The probability of class k for a row x with parts x_s is::
@@ -160,24 +294,44 @@ class PerViewLabelPropagation(_LabelPropagation, UnalignedBaseline):
     True
     """
 
+    def __init__(self, n_components: int = 20, n_neighbors: int = 10) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+
     def _fit_views(self, rows: BaselineRows) -> None:
-        self._fit_transformers(rows, self.n_components)
-        self._propagated = {}
-        for name, transformer in self._transformers.items():
-            X, codes = rows.of_view(name)
-            Z, n_classes = transformer.transform(X), len(rows.classes)
-            self._propagated[name] = _propagate_labels(Z, codes, n_classes, self.n_neighbors)
+        self._propagated = {
+            name: self._propagate(self._transformers[name].transform(X), rows.labels(name))
+            for name, X in rows.views.items()
+        }
 
-    def _probabilities(self, views: dict[str, Array]) -> Array:
-        scores = []
-        for name, X in views.items():
+    def _probabilities(self, rows: BaselineRows) -> Array:
+        scores = np.zeros((len(rows.codes), len(self._shares)))
+        for name, X in rows.views.items():
             known = self._propagated[name].predict(self._transformers[name].transform(X))
-            score = np.log(known + _SCORE_FLOOR)
-            scores.append(np.where(are_present(X)[:, None], score, 0.0))
-        return np.asarray(softmax(np.array(scores).sum(axis=0), axis=1))
+            scores[rows.individuals[name]] += np.log(known + _SCORE_FLOOR)
+        return np.asarray(softmax(scores, axis=1))
+
+    def _propagate(self, Z: Array, codes: IntArray) -> KNeighborsRegressor:
+        """Propagate the labels along the nearest-neighbor graph; rows without one have code −1.
+
+        The result predicts the mean class scores of the nearest training rows.
+        """
+        n_nearest = min(check_count("n_neighbors", self.n_neighbors), len(Z) - 1)
+        A = NearestNeighbors(n_neighbors=n_nearest).fit(Z).kneighbors_graph()  # without self-loops
+        A = (A + A.T) / 2
+        settings = {"alpha": _ALPHA, "max_iter": _MAX_ITER, "tol": _TOLERANCE}
+        model = LabelSpreading(kernel=lambda *_: A, **settings)
+        scores = model.fit(Z, codes).label_distributions_
+        # Each class starts with mass 1.
+        mass = scores / np.bincount(codes[codes >= 0])[model.classes_]
+        total = mass.sum(axis=1, keepdims=True)
+        uniform = np.full_like(mass, 1.0 / mass.shape[1])  # for rows that no label reaches
+        share = np.zeros((len(Z), len(self._shares)))
+        share[:, model.classes_] = np.divide(mass, total, out=uniform, where=total > 0)
+        return KNeighborsRegressor(n_neighbors=n_nearest).fit(Z, share)
 
 
-class ConcatenatedLabelPropagation(_LabelPropagation):
+class ConcatenatedLabelPropagation(PerViewLabelPropagation):
     """Label propagation on the concatenated views; the unlabeled rows must be aligned.
 
     As in `PerViewLabelPropagation`, in one graph of the concatenated principal components, each
@@ -206,7 +360,9 @@ class ConcatenatedLabelPropagation(_LabelPropagation):
     True
     """
 
-    def fit(self, Xs: Views, y: npt.ArrayLike, *, paired: Views | None = None) -> Self:
+    def fit(  # type: ignore[override]
+        self, Xs: Views, y: npt.ArrayLike, *, paired: Views | None = None
+    ) -> Self:
         """Fit on labeled and on unlabeled rows, both aligned.
 
         Parameters
@@ -223,45 +379,11 @@ class ConcatenatedLabelPropagation(_LabelPropagation):
         self
             The fitted classifier.
         """
-        rows = read_rows(Xs, y, paired)
-        if more := rows.unaligned:
-            if len(more) < len(rows.linked):
-                raise ValueError(
-                    f"Expected paired to hold all of the views {list(rows.linked)}, but got "
-                    f"{list(more)}. Pass the rows of every view."
-                )
-            check_aligned(sizes := {name: X.shape[0] for name, X in more.items()})
-            linked = {name: stack_rows([X, more[name]]) for name, X in rows.linked.items()}
-            codes = np.concatenate([rows.codes, np.full(max(sizes.values()), -1)])
-            rows = replace(rows, linked=linked, codes=codes, unaligned={}, unaligned_codes={})
-        return self._fit_rows(rows)
+        return self._fit_rows(read_rows(Xs, y, paired, paired=True))
 
     def _fit_views(self, rows: BaselineRows) -> None:
-        self._fit_transformers(rows, self.n_components)
-        Z, present = self._concatenate(rows.linked), have_any(rows.linked)
-        self._propagated = _propagate_labels(
-            Z[present], rows.codes[present], len(rows.classes), self.n_neighbors
-        )
+        rows = rows.take(rows.present)
+        self._nearest = self._propagate(self._concatenate(rows), rows.codes)
 
-    def _probabilities(self, views: dict[str, Array]) -> Array:
-        return np.asarray(self._propagated.predict(self._concatenate(views)))
-
-
-def _propagate_labels(
-    Z: Array, codes: IntArray, n_classes: int, n_neighbors: int
-) -> KNeighborsRegressor:
-    """Propagate the labels along the nearest-neighbor graph; rows without one have code −1.
-
-    The result predicts the mean class scores of the nearest training rows.
-    """
-    n_nearest = min(check_count("n_neighbors", n_neighbors), len(Z) - 1)
-    A = NearestNeighbors(n_neighbors=n_nearest).fit(Z).kneighbors_graph()  # without self-loops
-    A = (A + A.T) / 2
-    model = LabelSpreading(kernel=lambda *_: A, alpha=_ALPHA, max_iter=_MAX_ITER, tol=_TOLERANCE)
-    scores = model.fit(Z, codes).label_distributions_
-    mass = scores / np.bincount(codes[codes >= 0])[model.classes_]  # each class starts with mass 1
-    total = mass.sum(axis=1, keepdims=True)
-    uniform = np.full_like(mass, 1.0 / mass.shape[1])  # for rows that no label reaches
-    share = np.zeros((len(Z), n_classes))
-    share[:, model.classes_] = np.divide(mass, total, out=uniform, where=total > 0)
-    return KNeighborsRegressor(n_neighbors=n_nearest).fit(Z, share)
+    def _probabilities(self, rows: BaselineRows) -> Array:
+        return np.asarray(self._nearest.predict(self._concatenate(rows)))

@@ -15,7 +15,7 @@ from scipy.stats import t as student
 
 from hotview._types import Array, IntArray, Views
 from hotview._validation import check_choice, check_count
-from hotview.estimators.labels import number_labels, read_labels
+from hotview.data.labels import number_labels, read_labels
 from hotview.evaluation.baseline_rows import are_present
 from hotview.ingest.columns import ViewColumns
 

@@ -1,35 +1,201 @@
-"""Views as an X of row numbers, which scikit-learn's searches can split."""
+"""Rows of views: selection, folds, and an X of row numbers, which scikit-learn can split."""
 
 from __future__ import annotations
 
-import threading
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import check_scoring
-from sklearn.utils.validation import has_fit_parameter
+from scipy import sparse
+from sklearn.model_selection import (
+    BaseCrossValidator,
+    GroupKFold,
+    KFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+)
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples, has_fit_parameter
 
-from hotview._types import Array, IntArray, RandomState, View, Views
-from hotview._validation import ViewTable, check_target
+from hotview._types import Array, IntArray, RandomState, Views
+from hotview._validation import EncodedView, ViewTable, check_count, check_target
+from hotview._validation.containers import container_of
 from hotview._validation.tables import name_views
-from hotview.estimators.diagnostics import INTERRUPTED
-from hotview.estimators.groups import encode_groups
-from hotview.estimators.inputs import check_tables_of_views
-from hotview.estimators.labels import encode_labels
-from hotview.estimators.stacked_views import StackedViews
-from hotview.model_selection.row_splits import RowKFold, leave_groups_out, locate_rows, take_rows
-from hotview.training.threads import one_thread
+from hotview.data import labeled_data
+from hotview.data.labels import encode_groups, read_labels
+from hotview.estimators.diagnostics import was_interrupted
 
-__all__ = ["OnRows", "Rows", "read_rows", "scoring_on_rows"]
+__all__ = ["RowKFold", "Rows", "read_rows", "take_rows"]
 
 _LINKED = ""  # no view can have this name
+_BUFFERS = ("data", "indices", "indptr")  # of dense and sparse arrays; rows on disk have none
+
+
+def take_rows(views: Views, rows: Any) -> Any:
+    """Take some rows of every view, in the container of the view.
+
+    Parameters
+    ----------
+    views : dict, list or tuple of 2-D array-likes
+        Arrays, data frames, tensors, sparse matrices; None for an absent view.
+    rows : 1-D array-like of int
+        Row numbers.
+
+    Returns
+    -------
+    dict or list
+        Like `views`; each view in its own container.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.model_selection import take_rows
+    >>> views = {"a": np.arange(8.0).reshape(4, 2), "b": None}
+    >>> take_rows(views, [0, 3])
+    {'a': array([[0., 1.], [6., 7.]]), 'b': None}
+    """
+    numbers = np.asarray(rows)
+    if numbers.ndim != 1 or (numbers.dtype.kind not in "iu" and len(numbers) > 0):
+        raise TypeError(
+            f"Expected rows to be a list of row numbers, but they are {numbers.dtype} of shape "
+            f"{numbers.shape}. For a mask, pass numpy.flatnonzero(mask)."
+        )
+    numbers = numbers.astype(np.int64)
+    taken = dict(name_views(views))
+    for name, view in taken.items():
+        if view is None:
+            continue
+        if sparse.issparse(view):
+            view = sparse.csr_array(view)  # type: ignore[call-overload]
+        n = _num_samples(view)
+        if len(numbers) > 0 and not -n <= numbers.min() <= numbers.max() < n:
+            raise IndexError(
+                f"Expected rows of view {name!r} below {n}, which it has, but they go from "
+                f"{numbers.min()} to {numbers.max()}. Number rows from 0."
+            )
+        if isinstance(view, EncodedView):
+            taken[name] = view.take(numbers)
+        elif container_of(view) == "pyarrow":  # which scikit-learn 1.6 cannot index
+            taken[name] = view.take(numbers % n)
+        else:
+            taken[name] = _safe_indexing(view, numbers)
+    return taken if isinstance(views, Mapping) else list(taken.values())
+
+
+class RowKFold(BaseCrossValidator):  # type: ignore[misc]
+    """Split labeled rows into stratified folds; other rows are in every training set.
+
+    With groups, rows of one group are never on both sides.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds.
+    shuffle : bool, default=True
+        Whether rows are shuffled before they are split.
+    random_state : int, numpy Generator or None, default=None
+        Seed of the shuffle.
+    unlabeled_marker : object, default=-1
+        Value in y that marks a row without a label, as of `MultiViewClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.model_selection import RowKFold
+    >>> y = np.array(["a", "a", "b", "b", None, None], dtype=object)
+    >>> for train, test in RowKFold(2, shuffle=False).split(None, y):
+    ...     print(train, test)
+    [1 3 4 5] [0 2]
+    [0 2 4 5] [1 3]
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        shuffle: bool = True,
+        random_state: RandomState = None,
+        unlabeled_marker: Any = -1,
+    ) -> None:
+        self.n_splits = n_splits
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.unlabeled_marker = unlabeled_marker
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of folds.
+
+        Parameters
+        ----------
+        X : object, default=None
+            Not used, like the others; they are there for scikit-learn.
+        y : object, default=None
+            Not used.
+        groups : object, default=None
+            Not used.
+
+        Returns
+        -------
+        int
+            The number.
+        """
+        return check_count("n_splits", self.n_splits, at_least=2)
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Any, Any]]:
+        """Yield the rows to train on, and the rows to test on, of every fold.
+
+        Parameters
+        ----------
+        X : views, 2-D array-like or None
+            Rows to split: aligned views, or one table of all views. Only the number of rows is
+            used, and only without y.
+        y : 1-D array-like or None, default=None
+            Labels of the rows, some missing. Without labels, all rows are split.
+        groups : 1-D array-like or None, default=None
+            Groups of the rows, as one person seen several times. Rows of one group are never on
+            both sides. NaN or None marks a row of its own.
+
+        Yields
+        ------
+        train, test : ndarray of int64
+            Row numbers.
+        """
+        marker, n_splits = self.unlabeled_marker, self.get_n_splits()
+        if y is None:
+            views = name_views(X) if isinstance(X, Mapping | list | tuple) else [("", X)]
+            y, marker = np.zeros(_num_samples(views[0][1])), None
+        found = read_labels("y", y, len(y), marker)
+        people = encode_groups(groups, {"": ViewTable(np.empty((len(y), 0)))}, None, {})
+        rows, own = np.flatnonzero(found.known), None if people is None else people[0]
+        dealt = None if own is None else own[rows]
+        n = len(rows) if dealt is None else len(np.unique(dealt))
+        if n < n_splits:
+            what = "rows" if own is None else "groups of rows"
+            raise ValueError(
+                f"Expected at least {n_splits} {what} with a label, one for each fold, but there "
+                f"are {n}. Label more rows, or lower n_splits."
+            )
+        is_even = np.unique(found.values, return_counts=True)[1].max() >= n_splits
+        if own is None:
+            kind = StratifiedKFold if is_even else KFold
+        else:
+            kind = StratifiedGroupKFold if is_even else GroupKFold
+        seed: Any = self.random_state
+        if self.shuffle:
+            seed = int(np.random.default_rng(self.random_state).integers(2**31))
+        dealer = kind(n_splits, shuffle=self.shuffle, random_state=seed)
+        for _, part in dealer.split(rows, found.values, dealt):
+            test = np.sort(rows[part])
+            others = np.setdiff1d(np.arange(len(y)), test)
+            yield _leave_groups_out(others, test, own), test
+
+
+def _leave_groups_out(train: IntArray, test: IntArray, groups: IntArray | None) -> IntArray:
+    """Rows to train on without those of groups that are tested on; `groups` are of all rows."""
+    return train if groups is None else train[~np.isin(groups[train], groups[test])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +210,8 @@ class Rows:
     ----------
     numbers : ndarray of int64
         These rows' numbers, sorted; all other parameters are about all rows.
-    Xs : views or None
-        The linked rows, if any.
-    unaligned : dict
-        Unaligned rows; possibly empty.
+    views : dict of str to views
+        The linked rows, by ``""``, and the unaligned rows of every view, as views of their own.
     labels : dict of str to ndarray
         Labels of the linked rows, by ``""``, and of some views' unaligned rows.
     sizes : dict of str to int
@@ -63,8 +227,7 @@ class Rows:
     """
 
     numbers: IntArray
-    Xs: Views | None
-    unaligned: dict[str, View]
+    views: dict[str, Views | None]
     labels: dict[str, Array]
     sizes: dict[str, int]
     classes: Array
@@ -96,8 +259,7 @@ class Rows:
     @property
     def target(self) -> Array:
         """The class of every row; any class where it is unknown."""
-        target: Array = self.classes[self.codes.clip(min=0)]
-        return target
+        return np.asarray(self.classes[self.codes.clip(min=0)])
 
     def parts(self) -> Iterator[tuple[str, IntArray, Any]]:
         """Views to fit to or predict from, with their rows: linked ones, then view by view.
@@ -107,13 +269,16 @@ class Rows:
         name, rows, views : str, ndarray of int64, views
             ``""`` or the view, numbers within it, and these rows; not copied if they are all.
         """
-        for name, rows in locate_rows(self.numbers, self.sizes).items():
-            views: Any = self.Xs if name == _LINKED else {name: self.unaligned[name]}
+        start = 0
+        for name, n in self.sizes.items():
+            numbers, start = self.numbers - start, start + n
+            rows = numbers[(numbers >= 0) & (numbers < n)]
+            views: Any = self.views[name]
             if len(rows) > 0:
-                yield name, rows, views if len(rows) == self.sizes[name] else take_rows(views, rows)
+                yield name, rows, views if len(rows) == n else take_rows(views, rows)
 
     def fit_estimator(self, estimator: Any) -> Any:
-        """Fit an estimator to these rows."""
+        """Fit an estimator to these rows; raise KeyboardInterrupt if Ctrl-C ended its training."""
         views, labels, groups = {}, {}, {}
         takes_groups = has_fit_parameter(estimator, "groups")
         for name, rows, part in self.parts():
@@ -128,8 +293,10 @@ class Rows:
         more |= {"groups": own, "unaligned_groups": groups}
         # Estimators that take no unaligned rows can be fitted to a problem without any.
         given = {name: part for name, part in more.items() if part is not None and len(part) > 0}
-        with _whole_training():
-            return estimator.fit(Xs, y, **given)
+        fitted = estimator.fit(Xs, y, **given)
+        if was_interrupted(getattr(fitted, "fit_warnings_", ())):
+            raise KeyboardInterrupt
+        return fitted
 
     def folds(self, cv: Any, random_state: RandomState) -> list[tuple[IntArray, IntArray]]:
         """Rows to train and to test on; with groups, nobody is on both sides.
@@ -137,6 +304,18 @@ class Rows:
         Labeled linked rows are split; if there are none, labeled unaligned rows, stratified by view
         too. All others are in every training set.
         """
+        if isinstance(cv, int | np.integer):
+            cv = RowKFold(int(cv), random_state=random_state, unlabeled_marker=None)
+        elif not hasattr(cv, "split"):
+            raise TypeError(
+                f"Expected cv to be a number of folds or a splitter, but it is {cv!r}. Pass cv=5, "
+                "or one of scikit-learn's splitters, which sees the rows with a label."
+            )
+        elif random_state is not None:
+            raise ValueError(
+                f"Expected no random_state beside a splitter, but it is {random_state!r}. Give it "
+                "to the splitter."
+            )
         known = np.flatnonzero(self.codes >= 0)
         own = known[known < self.sizes[_LINKED]]  # linked rows come first
         dealt = own if len(own) > 0 else known
@@ -145,41 +324,9 @@ class Rows:
         strata = (self.codes + len(self.classes) * block)[dealt]
         groups = np.concatenate(list(self.groups.values())) if self.groups else None
         own_groups = None if groups is None else groups[dealt]
-        folds = _check_cv(cv, random_state).split(dealt, strata, own_groups)
+        folds = cv.split(dealt, strata, own_groups)
         pairs = [(np.union1d(dealt[a], always), np.sort(dealt[b])) for a, b in folds]
-        return [(leave_groups_out(train, test, groups), test) for train, test in pairs]
-
-
-@contextmanager
-def _whole_training() -> Iterator[None]:
-    """Raise KeyboardInterrupt where an estimator warns of Ctrl-C: its result is incomplete."""
-    if threading.current_thread() is not threading.main_thread():  # only that one gets signals
-        yield
-        return
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message=INTERRUPTED)
-        try:
-            yield
-        except UserWarning as warning:
-            if str(warning).startswith(INTERRUPTED):
-                raise KeyboardInterrupt from warning
-            raise
-
-
-def _check_cv(cv: Any, random_state: RandomState) -> Any:
-    if isinstance(cv, int | np.integer):
-        return RowKFold(int(cv), random_state=random_state, unlabeled_marker=None)
-    if not hasattr(cv, "split"):
-        raise TypeError(
-            f"Expected cv to be a number of folds or a splitter, but it is {cv!r}. Pass cv=5, or "
-            "one of scikit-learn's splitters, which sees the rows with a label."
-        )
-    if random_state is not None:
-        raise ValueError(
-            f"Expected no random_state beside a splitter, but it is {random_state!r}. Give it to "
-            "the splitter."
-        )
-    return cv
+        return [(_leave_groups_out(train, test, groups), test) for train, test in pairs]
 
 
 def read_rows(
@@ -205,85 +352,31 @@ def read_rows(
     Rows
         All rows.
     """
-    tables = check_tables_of_views(Xs, y, unaligned, at_least=1)
-    named = {} if unaligned is None else dict(name_views(unaligned))
-    sizes = {_LINKED: tables.n_linked}
-    sizes |= {name: table.n_rows for name, table in tables.unaligned.items()}
-    y = np.empty(0) if y is None and Xs is None else y
     marker = estimator.get_params(deep=False).get("unlabeled_marker", -1)
-    encoded_y = encode_labels(y, sizes[_LINKED], unaligned_y, tables.unaligned, marker)
-    codes = {_LINKED: encoded_y.linked} | encoded_y.unaligned
-    labels: dict[str, Any] = {_LINKED: y} | dict(unaligned_y or {})
-    found = encode_groups(groups, unaligned_groups, tables.linked, tables.unaligned)
+    more: dict[str, Any] = {"unaligned": unaligned, "unaligned_y": unaligned_y}
+    more |= {"groups": groups, "unaligned_groups": unaligned_groups}
+    data = labeled_data(Xs, y, **more, marker=marker, at_least=1)
+    given: Any = unaligned
+    if not isinstance(unaligned, Mapping):  # in the order of the linked views
+        given = dict(zip(data.names, unaligned or (), strict=False))
+    others = {name: rows for s, name in enumerate(data.names) if len(rows := data.unlinked(s)) > 0}
+    views = {_LINKED: Xs} | {name: {name: given[name]} for name in others}
+    sizes = {_LINKED: len(data.links)} | {name: len(rows) for name, rows in others.items()}
+    labels: dict[str, Any] = {_LINKED: np.empty(0) if Xs is None else y} | dict(unaligned_y or {})
+    tables = [table.data for rows in data.views.values() for table in rows.tables]
+    buffers = [getattr(X, part, None) for X in tables for part in _BUFFERS]
+    codes = [data.codes[data.names.index(name)][rows] for name, rows in others.items()]
+    found = {}
+    if data.groups is not None:
+        found = {name: data.groups[data.names.index(name)][rows] for name, rows in others.items()}
+        found = {_LINKED: np.asarray(data.groups_of(data.links))} | found
     return Rows(
         np.arange(sum(sizes.values())),
-        Xs,
-        {name: named[name] for name in tables.unaligned},
-        {name: check_target(part, sizes[name]) for name, part in labels.items()},
+        views,
+        {name: check_target(part, sizes[name]) for name, part in labels.items() if name in sizes},
         sizes,
-        encoded_y.classes,
-        np.concatenate([codes.get(name, np.full(n, -1)) for name, n in sizes.items()]),
-        sum(_n_bytes(table) for own in tables.by_view.values() for table in own),
-        {} if found is None else {_LINKED: found.linked} | found.unaligned,
+        data.known.classes,
+        np.concatenate([data.target, *codes]),
+        sum(getattr(buffer, "nbytes", 0) for buffer in buffers),
+        found,
     )
-
-
-def _n_bytes(table: ViewTable) -> int:
-    data = table.data
-    parts = (data.data, data.indices, data.indptr) if hasattr(data, "indptr") else (data,)
-    return sum(getattr(part, "nbytes", 0) for part in parts)  # memory-mapped files have none
-
-
-class OnRows(StackedViews):
-    """Wrapper of an estimator of views whose X is row numbers, instead of one table of all views.
-
-    It uses one thread, so that rounding does not depend on the number of threads, which differs
-    between one process and several that share the cores.
-    """
-
-    def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator
-
-    def set_params(self, **parameters: Any) -> OnRows:
-        """Set parameters of the wrapped estimator, so that a grid needs no prefix."""
-        self.estimator.set_params(**parameters)
-        return self
-
-    @one_thread()
-    def fit(self, rows: Rows, y: Any = None) -> OnRows:  # type: ignore[override]
-        """Fit the estimator to rows, with their own labels."""
-        self.estimator_ = rows.fit_estimator(self.estimator)
-        return self
-
-    @one_thread()
-    def _call(self, method: str, rows: Rows) -> Array:
-        predict = getattr(self.estimator_, method)
-        return np.concatenate([predict(views) for _, _, views in rows.parts()])
-
-    @one_thread()
-    def average(self, score: Callable[[Any, Any], float], rows: Rows, y: Array) -> float:
-        """Mean of a score over linked rows and views, each with the weight of its rows."""
-        total, start = 0.0, 0
-        for _, own, views in rows.parts():
-            total += len(own) * float(score(views, y[start : start + len(own)]))
-            start += len(own)
-        return total / start
-
-    def score(self, rows: Rows, y: Array) -> float:
-        """The estimator's own score."""
-        return self.average(self.estimator_.score, rows, y)
-
-
-def scoring_on_rows(estimator: Any, scoring: Any) -> Any:
-    """Validate scoring, and adapt it to `OnRows` for scikit-learn; a dict for several metrics."""
-    check_scoring(estimator, scoring)
-    if isinstance(scoring, Mapping):
-        return {name: scoring_on_rows(estimator, score) for name, score in scoring.items()}
-    return partial(_score_views, scoring) if callable(scoring) else scoring
-
-
-def _score_views(
-    scoring: Callable[[Any, Any, Any], float], model: OnRows, rows: Rows, y: Array
-) -> float:
-    """Score by a user's function, called with the estimator and the views of the rows."""
-    return model.average(partial(scoring, model.estimator_), rows, y)

@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hotview._validation import check_share
 from hotview.datasets.linking import align_rows
-from hotview.omics.batches import correct_views
-from hotview.omics.cells import choose_views, modalities_of, take_cells
-from hotview.omics.counts import warn_of_other_values
-from hotview.omics.settings import read_settings, stored_choice
+from hotview.omics.cells import (
+    choose_views,
+    correct_views,
+    modalities_of,
+    read_choices,
+    take_cells,
+)
+from hotview.omics.checks import read_settings, warn_of_other_values
 
-__all__ = ["CellPredictions", "annotate", "write_predictions"]
+__all__ = ["annotate", "write_predictions"]
 
 UNASSIGNED, _GRAY = "Unassigned", "#d3d3d3"
-
-
-@dataclass(frozen=True)
-class CellPredictions:
-    """Predictions by the name of the cell.
-
-    Parameters
-    ----------
-    probabilities : pandas DataFrame
-        Class probabilities, a column per class.
-    disagreement : pandas Series or None
-        Disagreement of the networks; None of a single one.
-    """
-
-    probabilities: Any
-    disagreement: Any
 
 
 def annotate(
@@ -93,6 +80,8 @@ def annotate(
     >>> sorted(cells["view_1"].obs)
     ['hotview_class', 'hotview_confidence']
     """
+    import pandas as pd
+
     modalities = modalities_of(data)
     parts = {"the data": data} | {f"modality {name!r}": part for name, part in modalities.items()}
     for owner, part in parts.items():
@@ -104,56 +93,18 @@ def annotate(
     if unassigned_below is not None:
         check_share("unassigned_below", unassigned_below)
     model = getattr(estimator, "best_estimator_", estimator)
-    views = _read_views(model, data, layer, obsm)
+    settings = read_settings(model)
+    if layer is None and obsm is None:
+        layer, obsm = _stored_choices(model, modalities)
+    views = choose_views(data, read_choices(modalities, layer, obsm))
+    warn_of_other_values(model, views)
+    if model._batch_offsets is not None:
+        views = correct_views(views, data, str(settings["batch_key"]), model._batch_offsets)
     features = {name: np.asarray(Z) for name, Z in model.transform(views, space).items()}
     common = model.common_space_
     is_joint = common is not None and common.is_comparable
     latents = model.transform(views, "common") if is_joint else {}
     found = _predict_cells(model, views) if hasattr(model, "predict_proba") else None
-    summary = _summarize(model)
-    containers = [data] if hasattr(data, "mod") else []
-    for name, adata in modalities.items():
-        adata.obsm[f"X_{key}"] = features[name]
-    _write_latents(modalities, containers, {v: np.asarray(Z) for v, Z in latents.items()}, key)
-    for part in containers or modalities.values():
-        part.uns[key] = {name: value.copy() for name, value in summary.items()}
-    if found is not None:
-        style = read_settings(model).get("label", {})
-        for part in [*modalities.values(), *containers]:
-            write_predictions(part, found, key, style, unassigned_below)
-
-
-def _write_latents(
-    modalities: Mapping[str, Any], containers: list[Any], latents: Mapping[str, Any], key: str
-) -> None:
-    """Write latents of every modality, and of a MuData the mean of those that a cell has."""
-    for name, Z in latents.items():
-        modalities[name].obsm[f"X_{key}_common"] = Z
-    for mdata in containers if latents else ():
-        width = next(iter(latents.values())).shape[1]
-        total, n = np.zeros((mdata.n_obs, width)), np.zeros((mdata.n_obs, 1))
-        for name, Z in latents.items():
-            cells = mdata.obs_names.get_indexer(modalities[name].obs_names)
-            known = np.isfinite(Z).all(axis=1)
-            total[cells[known]] += Z[known]
-            n[cells[known]] += 1
-        joint = np.divide(total, n, out=np.full_like(total, np.nan), where=n > 0)
-        mdata.obsm[f"X_{key}_common"] = joint.astype(np.float32)
-
-
-def _read_views(model: Any, data: Any, layer: Any, obsm: Any) -> dict[str, Any]:
-    """Return the views of a model, from the matrices of its fit and without its batches."""
-    modalities, settings = modalities_of(data), read_settings(model)
-    layer, obsm = stored_choice(model, modalities, layer, obsm)
-    views = choose_views(data, layer=layer, obsm=obsm)
-    warn_of_other_values(settings.get("counts", {}), views)
-    if model._batch_offsets is None:
-        return views
-    return correct_views(views, data, str(settings["batch_key"]), model._batch_offsets)
-
-
-def _summarize(model: Any) -> dict[str, Any]:
-    """Return what goes into uns."""
     summary = {"views": np.array(model.view_names_)}
     if model.plan_ is not None:
         summary |= {"plan": model.plan_.W, "costs": model.plan_.C}
@@ -161,11 +112,43 @@ def _summarize(model: Any) -> dict[str, Any]:
         summary["similarity"] = model.view_similarity_.value
     if hasattr(model, "classes_"):
         summary["classes"] = np.asarray(model.classes_)
-    return summary
+    containers = [data] if hasattr(data, "mod") else []
+    for name, adata in modalities.items():
+        adata.obsm[f"X_{key}"] = features[name]
+    for name, Z in latents.items():
+        modalities[name].obsm[f"X_{key}_common"] = np.asarray(Z)
+    for mdata in containers if latents else ():  # the mean of the modalities that a cell has
+        own = [
+            pd.DataFrame(np.asarray(Z, float), modalities[s].obs_names) for s, Z in latents.items()
+        ]
+        mean = pd.concat(own).dropna().groupby(level=0).mean().reindex(mdata.obs_names)
+        mdata.obsm[f"X_{key}_common"] = mean.to_numpy(dtype=np.float32)
+    for part in containers or modalities.values():
+        part.uns[key] = {name: value.copy() for name, value in summary.items()}
+    if found is not None:
+        probabilities, disagreement = found
+        style = settings.get("label", {})
+        for part in [*modalities.values(), *containers]:
+            write_predictions(part, probabilities, key, style, unassigned_below)
+            if len(model.networks_) > 1:
+                part.obs[f"{key}_disagreement"] = disagreement.reindex(part.obs_names)
 
 
-def _predict_cells(model: Any, views: Mapping[str, Any]) -> CellPredictions:
-    """Return class probabilities, one row per cell, from all modalities that have it."""
+def _stored_choices(model: Any, modalities: Mapping[str, Any]) -> list[Any]:
+    """Return the layers and the entries of obsm of the fit, for some of its modalities."""
+    files = model.metadata_.get("preprocessing")
+    text = files.get("text", {}) if isinstance(files, Mapping) else read_settings(model)
+    choices = [text.get("layer"), text.get("obsm")]
+    return [
+        {name: choice.get(name, choice.get("")) for name in modalities}
+        if isinstance(choice, Mapping)
+        else choice
+        for choice in choices
+    ]
+
+
+def _predict_cells(model: Any, views: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return class probabilities and disagreement of cells, from all modalities that have them."""
     import pandas as pd
 
     ids, rows = align_rows({name: adata.obs_names.to_list() for name, adata in views.items()})
@@ -179,15 +162,13 @@ def _predict_cells(model: Any, views: Mapping[str, Any]) -> CellPredictions:
         present = [name for name, is_present in zip(rows, pattern, strict=True) if is_present]
         part = {name: take_cells(views[name], rows[name][cells]) for name in present}
         probabilities[cells], disagreement[cells], _ = model._predict_both(part)
-    return CellPredictions(
-        pd.DataFrame(probabilities, index=ids, columns=model.classes_),
-        pd.Series(disagreement, index=ids) if len(model.networks_) > 1 else None,
-    )
+    frame = pd.DataFrame(probabilities, index=ids, columns=model.classes_)
+    return frame, pd.Series(disagreement, index=ids)
 
 
 def write_predictions(
     part: Any,
-    found: CellPredictions,
+    probabilities: Any,
     key: str,
     style: Mapping[str, Any],
     unassigned_below: float | None = None,
@@ -198,8 +179,8 @@ def write_predictions(
     ----------
     part : AnnData or MuData
         Its cells are found by their names.
-    found : CellPredictions
-        The predictions.
+    probabilities : pandas DataFrame
+        Class probabilities by the name of the cell, a column per class.
     key : str
         Prefix of the names of the new entries.
     style : dict of str to list of str
@@ -209,12 +190,13 @@ def write_predictions(
     """
     import pandas as pd
 
-    own = found.probabilities.reindex(part.obs_names)
+    own = probabilities.reindex(part.obs_names)
     is_predicted = own.notna().all(axis=1).to_numpy()
     P = own.fillna(0).to_numpy()
     codes = np.where(is_predicted, P.argmax(axis=1), -1)
     names = own.columns.tolist()
-    order = sorted(range(len(names)), key=lambda j: _place(names[j], style))
+    places = {name: j for j, name in enumerate(style.get("categories", ()))}  # new ones are last
+    order = sorted(range(len(names)), key=lambda j: places.get(str(names[j]), len(places)))
     categories = [names[j] for j in order]
     codes = np.where(codes < 0, -1, np.argsort(order)[codes])
     if unassigned_below is not None:
@@ -222,16 +204,8 @@ def write_predictions(
         categories = [*map(str, categories), UNASSIGNED]
     part.obs[f"{key}_class"] = pd.Categorical.from_codes(codes, categories=categories)
     part.obs[f"{key}_confidence"] = own.max(axis=1)
-    if found.disagreement is not None:
-        part.obs[f"{key}_disagreement"] = found.disagreement.reindex(part.obs_names)
     part.obsm[f"{key}_probabilities"] = own.rename(columns=str)
     colors = dict(zip(style.get("categories", ()), style.get("colors", ()), strict=False))
     colors[UNASSIGNED] = _GRAY
     if all(str(name) in colors for name in categories):
         part.uns[f"{key}_class_colors"] = np.array([colors[str(name)] for name in categories])
-
-
-def _place(name: Any, style: Mapping[str, Any]) -> int:
-    """Return the place of a class among the categories of the fit; behind them if it is new."""
-    known = list(style.get("categories", ()))
-    return known.index(str(name)) if str(name) in known else len(known)

@@ -1,9 +1,9 @@
-"""Linked, unaligned and labeled cells of single-cell data."""
+"""Cells of several modalities: their matrices, links, labels and batches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,19 +11,22 @@ from scipy import sparse
 
 from hotview._messages import warn_user
 from hotview._types import Array, IntArray
-from hotview._validation.containers import container_of
-from hotview.datasets import LinkedRows, link_rows
+from hotview._validation.containers import container_of, matrix_of
+from hotview.datasets import link_rows
 from hotview.datasets.readers.errors import did_you_mean
+from hotview.datasets.readers.obs import obs_text
+from hotview.estimators.batch_correction import BatchOffsets, fit_offsets
 
 __all__ = [
     "Cells",
-    "check_choices",
     "choose_views",
-    "chosen_for",
+    "correct_views",
     "find_column",
+    "fit_batches",
     "link_cells",
     "modalities_of",
     "read_cells",
+    "read_choices",
     "take_cells",
 ]
 
@@ -70,10 +73,11 @@ class Cells:
 
     @property
     def paired(self) -> Cells:
-        """The linked cells that all modalities have."""
+        """The linked cells that all modalities have, and no others."""
         rows = np.flatnonzero(self.complete)
         linked = {name: take_cells(adata, rows) for name, adata in self.linked.items()}
-        return replace(self, linked=linked, target=self.target[rows], complete=self.complete[rows])
+        target, complete = self.target[rows], self.complete[rows]
+        return Cells(self.views, linked, target, {}, {}, complete)
 
 
 def read_cells(
@@ -110,33 +114,65 @@ def read_cells(
     >>> read_cells({"rna": rna}, obsm="X_pca").linked["rna"].shape
     (3, 2)
     """
-    return link_cells(choose_views(data, layer=layer, obsm=obsm), data, label)
+    choices = read_choices(modalities_of(data), layer, obsm)
+    return link_cells(choose_views(data, choices), data, label)
 
 
-def choose_views(
-    data: Any,
-    *,
-    layer: str | Mapping[str, str] | None = None,
-    obsm: str | Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    """Return all cells of every modality, with the chosen matrix as X.
+def read_choices(modalities: Mapping[str, Any], layer: Any, obsm: Any) -> dict[str, dict[str, str]]:
+    """Return the layers and entries of obsm that were chosen, by modality.
 
-    Parameters
-    ----------
-    data : MuData or dict of str to AnnData
-        The modalities.
-    layer, obsm : str, dict of str to str, or None, default=None
-        As for `read_cells`.
-
-    Returns
-    -------
-    dict of str to AnnData
-        The cells, by modality.
+    Examples
+    --------
+    >>> read_choices({"rna": None, "atac": None}, None, {"rna": "X_pca"})
+    {'layer': {}, 'obsm': {'rna': 'X_pca'}}
     """
-    modalities = modalities_of(data)
-    check_choices("layer", layer, modalities)
-    check_choices("obsm", obsm, modalities)
-    return {name: _matrix_of(name, adata, layer, obsm) for name, adata in modalities.items()}
+    choices: dict[str, dict[str, str]] = {}
+    for parameter, choice in (("layer", layer), ("obsm", obsm)):
+        by_name = choice if isinstance(choice, Mapping) else dict.fromkeys(modalities, choice)
+        for name, entry in by_name.items():
+            if name not in modalities:
+                raise ValueError(
+                    f"Expected {parameter} to name modalities, but there is no {name!r}."
+                    f"{did_you_mean(str(name), modalities)}"
+                )
+            if not isinstance(entry, str | None):
+                raise TypeError(
+                    f"Expected {parameter} to be a name, or a dict of names by modality, but it is "
+                    f"{choice!r}. Write {parameter}='counts', say."
+                )
+        chosen = {name: entry for name, entry in by_name.items() if entry is not None}
+        choices[parameter] = chosen
+    for name in choices["layer"]:
+        if name in choices["obsm"]:
+            both = choices["layer"][name], choices["obsm"][name]
+            raise ValueError(
+                f"Expected a layer or an entry of obsm for modality {name!r}, but got both, "
+                f"{both[0]!r} and {both[1]!r}. Leave one out, or choose by modality: "
+                f"obsm={{{name!r}: {both[1]!r}}}."
+            )
+    return choices
+
+
+def choose_views(data: Any, choices: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """Return all cells of every modality, with the layer or entry of obsm of `choices` as X."""
+    import anndata
+    import pandas as pd
+
+    views = modalities_of(data)
+    for parameter, attribute in (("layer", "layers"), ("obsm", "obsm")):
+        for name, key in choices[parameter].items():
+            adata = views[name]
+            entries = getattr(adata, attribute)
+            if key not in entries:
+                raise ValueError(
+                    f"Expected modality {name!r} to have {attribute} {key!r}, but it has "
+                    f"{sorted(entries) or 'none'}.{did_you_mean(key, entries)}"
+                )
+            X, var = entries[key], adata.var[[]] if parameter == "layer" else None
+            if isinstance(X, pd.DataFrame):
+                X, var = X.to_numpy(), pd.DataFrame(index=X.columns.astype(str))
+            views[name] = anndata.AnnData(X, obs=adata.obs[[]], var=var)
+    return views
 
 
 def link_cells(views: Mapping[str, Any], data: Any, label: str | None = None) -> Cells:
@@ -157,7 +193,15 @@ def link_cells(views: Mapping[str, Any], data: Any, label: str | None = None) ->
         Input of an estimator.
     """
     names = {name: adata.obs_names.to_list() for name, adata in views.items()}
-    rows = _link_cells(views, names)
+    rows = link_rows(names, at_least=min(2, len(names)))
+    absent = {name: int((where < 0).sum()) for name, where in rows.rows.items()}
+    if sum(n * views[name].n_vars for name, n in absent.items()) > _MAX_ABSENT:
+        warn_user(
+            f"Only cells of all modalities are linked: {sum(~rows.complete):,} are in some of "
+            "them, and would take too much memory in the others. Reduce these first: "
+            "obsm='X_pca', say."
+        )
+        rows = link_rows(names, at_least=None)
     linked = {n: _take_partial(adata, rows.rows[n], rows.ids) for n, adata in views.items()}
     others = {name: take_cells(views[name], r) for name, r in rows.unaligned.items() if len(r) > 0}
     labels = find_column(data, label)
@@ -186,19 +230,6 @@ def modalities_of(data: Any) -> dict[str, Any]:
     return dict(modalities)
 
 
-def _link_cells(views: Mapping[str, Any], names: Mapping[str, list[str]]) -> LinkedRows:
-    """Link cells of two modalities or more; of all, if absent ones would take too much memory."""
-    rows = link_rows(names, at_least=min(2, len(names)))
-    absent = {name: int((where < 0).sum()) for name, where in rows.rows.items()}
-    if sum(n * views[name].n_vars for name, n in absent.items()) <= _MAX_ABSENT:
-        return rows
-    warn_user(
-        f"Only cells of all modalities are linked: {sum(~rows.complete):,} are in some of them, "
-        "and would take too much memory in the others. Reduce these first: obsm='X_pca', say."
-    )
-    return link_rows(names, at_least=None)
-
-
 def _take_partial(adata: Any, rows: IntArray, ids: Array) -> Any:
     """Return some cells, NaN throughout for −1, as sparse rows where the matrix is sparse."""
     import anndata
@@ -208,77 +239,17 @@ def _take_partial(adata: Any, rows: IntArray, ids: Array) -> Any:
     if here.all():
         return take_cells(adata, rows)
     kept = adata[rows[here]].to_memory().X
+    nan = np.full((1, adata.n_vars), np.nan, dtype=np.float32)
+    order = np.where(here, np.cumsum(here) - 1, here.sum())
     is_sparse: bool = sparse.issparse(kept)
-    if not is_sparse:
-        X: Any = np.full(
-            (len(rows), adata.n_vars), np.nan, np.promote_types(kept.dtype, np.float32)
-        )
-        X[here] = kept
-    else:
-        nan = sparse.csr_array(np.full((1, adata.n_vars), np.nan, dtype=np.float32))
-        order = np.where(here, np.cumsum(here) - 1, here.sum())
-        X = sparse.csr_array(sparse.vstack([kept, nan]))[order]
+    X: Any = sparse.vstack([kept, sparse.csr_array(nan)]) if is_sparse else np.vstack([kept, nan])
+    X = (sparse.csr_array(X) if is_sparse else X)[order]
     return anndata.AnnData(X, obs=pd.DataFrame(index=ids.astype(str)), var=adata.var[[]])
 
 
 def take_cells(adata: Any, rows: IntArray) -> Any:
     """Return some cells; the same object if these are all, so that nothing is read or copied."""
     return adata if np.array_equal(rows, np.arange(adata.n_obs)) else adata[rows]
-
-
-def _matrix_of(name: str, adata: Any, layer: Any, obsm: Any) -> Any:
-    """Return an AnnData whose X is the chosen layer or entry of `obsm`."""
-    import anndata
-    import pandas as pd
-
-    layer, obsm = chosen_for(name, "layer", layer), chosen_for(name, "obsm", obsm)
-    if layer is not None and obsm is not None:
-        raise ValueError(
-            f"Expected a layer or an entry of obsm for modality {name!r}, but got both, {layer!r} "
-            f"and {obsm!r}. Leave one out, or choose by modality: obsm={{{name!r}: {obsm!r}}}."
-        )
-    if layer is None and obsm is None:
-        return adata
-    attribute, key = ("layers", layer) if obsm is None else ("obsm", obsm)
-    entries = getattr(adata, attribute)
-    if key not in entries:
-        raise ValueError(
-            f"Expected modality {name!r} to have {attribute} {key!r}, but it has "
-            f"{sorted(entries) or 'none'}.{did_you_mean(key, entries)}"
-        )
-    X, var = entries[key], adata.var[[]] if obsm is None else None
-    if isinstance(X, pd.DataFrame):
-        X, var = X.to_numpy(), pd.DataFrame(index=X.columns.astype(str))
-    return anndata.AnnData(X, obs=adata.obs[[]], var=var)
-
-
-def check_choices(parameter: str, choice: Any, modalities: Mapping[str, Any]) -> None:
-    """Raise if a dict by modality names one that does not exist.
-
-    Examples
-    --------
-    >>> check_choices("obsm", {"RNAs": "X_pca"}, {"rna": None})
-    Traceback (most recent call last):
-    ...
-    ValueError: Expected obsm to name modalities, but there is no 'RNAs'. Did you mean 'rna'?
-    """
-    for name in choice if isinstance(choice, Mapping) else ():
-        if name not in modalities:
-            raise ValueError(
-                f"Expected {parameter} to name modalities, but there is no {name!r}."
-                f"{did_you_mean(str(name), modalities)}"
-            )
-
-
-def chosen_for(name: str, parameter: str, choice: Any) -> str | None:
-    """Return the value of `layer` or `obsm` for one modality."""
-    chosen = choice.get(name) if isinstance(choice, Mapping) else choice
-    if chosen is not None and not isinstance(chosen, str):
-        raise TypeError(
-            f"Expected {parameter} to be a name, or a dict of names by modality, but it is "
-            f"{choice!r}. Write {parameter}='counts', say."
-        )
-    return chosen
 
 
 def find_column(data: Any, label: str | None) -> Any:
@@ -306,3 +277,70 @@ def find_column(data: Any, label: str | None) -> Any:
             "them, or drop the column where it is wrong."
         )
     return labels[~labels.index.duplicated()]
+
+
+def fit_batches(
+    views: Mapping[str, Any], data: Any, batch_key: str, label: str | None
+) -> dict[str, BatchOffsets | None]:
+    """Estimate the offset of every batch in every modality.
+
+    Parameters
+    ----------
+    views : dict of str to AnnData
+        All cells of every modality.
+    data : MuData or dict of str to AnnData
+        The modalities, with the batches and labels.
+    batch_key : str
+        Column of batches in obs.
+    label : str or None
+        Column of labels, which tell differences in composition from those of batches.
+
+    Returns
+    -------
+    dict of str to (BatchOffsets or None)
+        The offsets; None for a modality of one batch, which is left as it is.
+    """
+    labels, offsets = find_column(data, label), {}
+    for name, adata in views.items():
+        batches, own = _batches_of(name, data, batch_key), labels.reindex(adata.obs_names)
+        offsets[name] = fit_offsets(name, _in_memory(name, adata), batches, own.tolist())
+    return offsets
+
+
+def correct_views(
+    views: Mapping[str, Any],
+    data: Any,
+    batch_key: str,
+    offsets: Mapping[str, BatchOffsets | None],
+) -> dict[str, Any]:
+    """Return views without the offsets of their batches, from `fit_batches`.
+
+    Batches that are not among them are warned of.
+    """
+    import anndata
+
+    corrected = dict(views)
+    for name, adata in views.items():
+        if (found := offsets.get(name)) is not None:
+            batches = _batches_of(name, data, batch_key)
+            X = found.correct(_in_memory(name, adata), batches, name)
+            corrected[name] = anndata.AnnData(X, obs=adata.obs[[]])
+    return corrected
+
+
+def _in_memory(name: str, adata: Any) -> Any:
+    X = matrix_of(name, adata)
+    return X[:] if hasattr(X, "stored") else X
+
+
+def _batches_of(name: str, data: Any, batch_key: str) -> list[str]:
+    """Return the batch of every cell, by the modality itself or else by the rest of the data."""
+    adata = modalities_of(data)[name]
+    own = adata.obs.get(batch_key)
+    own = find_column(data, batch_key).reindex(adata.obs_names) if own is None else own
+    if own.isna().any():
+        raise ValueError(
+            f"Expected every cell of {name!r} to have a batch in {batch_key!r}, but "
+            f"{int(own.isna().sum()):,} have none. Fill the column in, or leave these cells out."
+        )
+    return [str(text) for text in obs_text(own)]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hotview._messages import warn_user
 from hotview.estimators import MultiViewEncoder
-from hotview.omics.batches import correct_views, fit_batches
-from hotview.omics.cells import Cells, choose_views, link_cells, modalities_of
-from hotview.omics.counts import best_entry, count_sentence, known_counts
-from hotview.omics.links import chance_links
-from hotview.omics.settings import describe_choices, describe_label, save_settings
-from hotview.training.column_scaler import WIDE
+from hotview.omics.cells import (
+    Cells,
+    choose_views,
+    correct_views,
+    fit_batches,
+    link_cells,
+    modalities_of,
+    read_choices,
+)
+from hotview.omics.checks import best_entry, describe_counts, holds_counts, warn_of_chance_links
 
 __all__ = ["fit"]
 
@@ -72,33 +76,6 @@ def fit(
     >>> cells["view_0"].obsm["X_hotview"].shape
     (100, 20)
     """
-    _check_label(estimator, label)
-    views = given = choose_views(data, layer=layer, obsm=obsm)
-    counts, offsets = known_counts(views), None
-    if batch_key is not None:
-        offsets = fit_batches(views, data, batch_key, label)
-        views = correct_views(views, data, batch_key, offsets)
-    cells = link_cells(views, data, label)
-    cells = cells.paired if paired else cells
-    if len(cells.target) == 0 and (paired or not isinstance(estimator, MultiViewEncoder)):
-        raise _no_links(cells, paired=paired)
-    _fit_cells(estimator, cells, paired=paired)
-    model = getattr(estimator, "best_estimator_", estimator)
-    model._batch_offsets = offsets
-    save_settings(
-        model,
-        **describe_choices(data, layer, obsm),
-        counts=counts,
-        batch_key=batch_key,
-        label=describe_label(data, label),
-    )
-    for text in (*_count_notes(data, given, counts, layer, obsm), *chance_links(model)):
-        model.fit_warnings_.append(text)
-        warn_user(text)
-    return estimator
-
-
-def _check_label(estimator: Any, label: str | None) -> None:
     is_encoder = isinstance(estimator, MultiViewEncoder)
     if label is None and not is_encoder:
         raise ValueError(
@@ -110,36 +87,70 @@ def _check_label(estimator: Any, label: str | None) -> None:
             f"Expected no label, because an encoder uses none, but it is {label!r}. Leave it out, "
             "or use MultiViewClassifier."
         )
-
-
-def _no_links(cells: Cells, *, paired: bool) -> ValueError:
-    names = [f"{adata.obs_names[0]!r} in {view!r}" for view, adata in cells.views.items()]
-    return ValueError(
-        f"Expected cells that {'all' if paired else 'several'} modalities have, but there are "
-        f"none. Cells are linked by obs_names, which begin with {', '.join(names)}: rename them, "
-        "or use MultiViewEncoder, which needs no links."
-    )
+    modalities = modalities_of(data)
+    choices = read_choices(modalities, layer, obsm)
+    views = choose_views(data, choices)
+    counts, offsets, corrected = {n: holds_counts(X) for n, X in views.items()}, None, views
+    if batch_key is not None:
+        offsets = fit_batches(views, data, batch_key, label)
+        corrected = correct_views(views, data, batch_key, offsets)
+    cells = link_cells(corrected, data, label)
+    _fit_cells(estimator, cells.paired if paired else cells, paired=paired)
+    model = getattr(estimator, "best_estimator_", estimator)
+    model._batch_offsets = offsets
+    remembered = {"counts": counts, "batch_key": batch_key, "label": describe_label(data, label)}
+    model.metadata_["omics"] = {**choices, **remembered}
+    for name, adata in modalities.items():
+        better = f"obsm={{{name!r}: {best_entry(adata.obsm)!r}}}"
+        note = describe_counts(name, views[name], better)
+        if note is not None and name not in choices["obsm"]:
+            model.fit_warnings_.append(note)
+            warn_user(note)
+    warn_of_chance_links(model)
+    return estimator
 
 
 def _fit_cells(estimator: Any, cells: Cells, *, paired: bool) -> None:
-    is_encoder = isinstance(estimator, MultiViewEncoder)
-    if is_encoder:
-        if paired or len(cells.target) == 0:
-            estimator.fit(cells.linked if paired else cells.views, paired=paired)
-        else:
-            estimator.fit(cells.unaligned or None, linked=cells.linked)
-        return
-    more = {"unaligned": cells.unaligned, "unaligned_y": cells.unaligned_target}
-    estimator.fit(cells.linked, cells.target, **({} if paired or not cells.unaligned else more))
+    is_encoder, has_links = isinstance(estimator, MultiViewEncoder), len(cells.target) > 0
+    if not has_links and (paired or not is_encoder):
+        names = [f"{adata.obs_names[0]!r} in {view!r}" for view, adata in cells.views.items()]
+        raise ValueError(
+            f"Expected cells that {'all' if paired else 'several'} modalities have, but there are "
+            f"none. Cells are linked by obs_names, which begin with {', '.join(names)}: rename "
+            "them, or use MultiViewEncoder, which needs no links."
+        )
+    if not is_encoder:
+        more = {"unaligned": cells.unaligned, "unaligned_y": cells.unaligned_target}
+        estimator.fit(cells.linked, cells.target, **(more if cells.unaligned else {}))
+    elif paired:
+        estimator.fit(cells.linked, paired=True)
+    elif has_links:
+        estimator.fit(cells.unaligned or None, linked=cells.linked)
+    else:
+        estimator.fit(cells.views)
 
 
-def _count_notes(
-    data: Any, views: Mapping[str, Any], counts: Mapping[str, bool], layer: Any, obsm: Any
-) -> Iterator[str]:
-    """Yield a sentence for every modality of raw counts that is reduced here."""
-    chosen = describe_choices(data, layer, obsm)
-    for name, adata in modalities_of(data).items():
-        if counts[name] and adata.n_vars > WIDE and name not in chosen["obsm"]:
-            entry = best_entry(adata.obsm) or "X_pca"
-            better = f"obsm={{{name!r}: {entry!r}}}, your own PCA or LSI"
-            yield f"{count_sentence(name, views[name], better)}."
+def describe_label(data: Any, label: str | None) -> dict[str, Any]:
+    """Return the order and the colors of the categories of a label, where obs and uns have them.
+
+    Parameters
+    ----------
+    data : MuData or dict of str to AnnData
+        The modalities.
+    label : str or None
+        Column of labels.
+
+    Returns
+    -------
+    dict of str to list of str
+        ``categories`` and, if all have one, ``colors``.
+    """
+    for part in (data, *modalities_of(data).values()):
+        column = getattr(part, "obs", {}).get(label) if label is not None else None
+        if column is None or not hasattr(column, "cat"):
+            continue
+        categories = [str(name) for name in column.cat.categories]
+        colors = [str(color) for color in part.uns.get(f"{label}_colors", ())]
+        found = {"categories": categories}
+        return found | ({"colors": colors} if len(colors) == len(categories) else {})
+    return {}

@@ -20,11 +20,11 @@ from hotview._validation.tables import can_be_saved
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.base import CONTAINERS, MultiViewEstimator
 from hotview.estimators.batch_correction import BatchOffsets
-from hotview.semisupervised.calibration import ScoresByViews
 from hotview.estimators.inference import FusionRule
 from hotview.ingest.columns import Column, ViewColumns
 from hotview.losses.specifications import COUPLINGS, REGULARIZERS, Specification
 from hotview.nn.multiview import Widths
+from hotview.semisupervised.calibration import ScoresByViews
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
 from hotview.semisupervised.super_learner import SuperLearner

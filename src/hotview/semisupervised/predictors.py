@@ -225,7 +225,9 @@ class Predictors:
     """
 
     views: list[dict[str, Predictor]] = field(metadata={"kinds": PREDICTORS})
-    joint: dict[str, JointRidge | JointHead] = field(default_factory=dict, metadata={"kinds": JOINT})
+    joint: dict[str, JointRidge | JointHead] = field(
+        default_factory=dict, metadata={"kinds": JOINT}
+    )
 
     @classmethod
     def fit(cls, views: Sequence[LabeledView], joint: RidgePredictor | None) -> Predictors:
@@ -338,4 +340,6 @@ def take_rows(views: Sequence[Any], rows: IntArray) -> dict[int, Tensor]:
         absent = torch.from_numpy(rows[:, s] < 0).to(X.device)
         Xs[s] = X.masked_fill(absent.unsqueeze(1), torch.nan)
     return Xs
+
+
 ViewPredictors = Predictors

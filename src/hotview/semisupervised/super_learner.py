@@ -271,9 +271,7 @@ def fit_super_learner(
     return SuperLearner(predictors, _floats(complete), _floats(partial), power, log_pi)
 
 
-def average_predictors(
-    log_prior: Array, *, joint: bool, joint_only: bool = False
-) -> SuperLearner:
+def average_predictors(log_prior: Array, *, joint: bool, joint_only: bool = False) -> SuperLearner:
     """Equal weights that add up to 1, of views with one predictor each.
 
     Parameters

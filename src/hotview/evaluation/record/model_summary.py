@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from hotview._types import Array
-from hotview.semisupervised.out_of_fold import describe_contributions
 from hotview.evaluation.record.schema import Curve, Learning, Rank, Record, Setting
 from hotview.losses.specifications import Specification, as_coupling
+from hotview.semisupervised.out_of_fold import describe_contributions
 from hotview.similarity.sentences import (
     describe_common_space,
     describe_shapes,

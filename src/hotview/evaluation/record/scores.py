@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from hotview._types import Array, IntArray, View
-from hotview.estimators.labels import number_labels, read_labels
+from hotview.data.labels import number_labels, read_labels
 from hotview.evaluation.assessment import assess, class_counts
 from hotview.evaluation.baseline_rows import BaselineRows, read_rows
 from hotview.evaluation.baselines import (
