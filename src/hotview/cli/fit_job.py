@@ -37,14 +37,8 @@ from hotview.evaluation.assessment import class_counts
 from hotview.ingest.dataset import DatasetFiles, TableDataset, read_dataset
 from hotview.ingest.holdout import HoldoutSplit, hash_ids, keep_linked, split_holdout
 from hotview.ingest.tables import split_name
-<<<<<<< HEAD
 from hotview.losses.specifications import as_coupling, as_regularizer
-from hotview.omics.links import chance_links
-=======
-from hotview.losses.coupling_specs import as_coupling
-from hotview.losses.specifications import as_regularizer
 from hotview.omics.checks import warn_of_chance_links
->>>>>>> h-omi
 from hotview.persistence import check_model_path
 
 __all__ = ["FitJob", "fit_dataset", "make_estimator", "run_fit"]
