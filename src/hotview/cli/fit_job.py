@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hotview.losses.specifications import as_coupling, as_regularizer
-from hotview.omics.checks import warn_of_chance_links
+from hotview._processes import all_gather_arrays, on_rank_zero
 from hotview.cli.input_summary import check_missing, describe_dataset, print_dataset
 from hotview.cli.inspect import result_lines
 from hotview.cli.models import file_sha256

@@ -150,7 +150,7 @@ def result_lines(estimator: Any, scores: Any = None) -> list[str]:
 
 def _out_of_fold_lines(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """How good a classifier is on labels that its members left out, by view and without it."""
-    from hotview.semisupervised.out_of_fold import describe_contributions
+    from hotview.semisupervised.sentences import describe_contributions
 
     observed = [
         f"{name} {100 * x['accuracy']:.0f} %" for name, x in scores.items() if not x["expected"]

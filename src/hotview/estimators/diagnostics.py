@@ -21,7 +21,7 @@ from hotview._types import Array
 from hotview.data import Data
 from hotview.data.leakage import leakage_warnings
 from hotview.estimators.parameters import impute_of
-from hotview.semisupervised.out_of_fold import score_warnings, shift_warnings
+from hotview.semisupervised.sentences import score_warnings, shift_warnings
 from hotview.training.pca import effective_rank, total_std
 from hotview.training.precision import used_precision
 from hotview.training.progress import wants_progress

@@ -110,8 +110,4 @@ def overflow_error() -> ValueError:
     )
 
 
-def find_absent(X):  # temporary
-    return torch.isnan(X[:, 0])
-
-
 EnsembleMember = FusionRule = HeadEnsemble = PredictorEnsemble = object

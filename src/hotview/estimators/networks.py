@@ -51,7 +51,6 @@ __all__ = [
     "CommonSpaceProbe",
     "Member",
     "Trained",
-    "fusion_rule",
     "prepare_member",
     "train_networks",
 ]

@@ -13,12 +13,33 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from scipy import sparse
+from scipy.special import softmax
 
 from hotview._types import Array, IntArray
 from hotview.ot import draw_directions, sliced_cost
+from hotview.semisupervised.class_prior import share_evidence
+from hotview.semisupervised.graph import ViewGraph
+from hotview.semisupervised.knn import FLOOR
+from hotview.semisupervised.node_scores import NodeScores, certainty, score_by_ridge, score_view
 from hotview.semisupervised.propagation import normalize_by_class_mass, propagate
+from hotview.semisupervised.ridge import RidgePredictor, fit_ridge
 
-__all__ = ["anchor_profiles", "profile_agreement", "source_weights", "transfer_scores"]
+__all__ = [
+    "N_ANCHORS",
+    "anchor_profiles",
+    "linked_nodes",
+    "profile_agreement",
+    "source_weights",
+    "transfer_labels",
+    "transfer_scores",
+]
+
+N_ANCHORS = 200  # linked rows by which labels are transferred
+_TRANSPORT = (0.25, 0.9)  # smallest and largest weight of transport beside linked rows
+_FULL_TRUST = 0.3  # agreement from which transport is trusted in full
+_HALF_LINKS = 20  # up to so many linked rows; with three times as many, it is trusted by half
+_BY_LINKS = (3.0, 0.5)  # weights of propagation and ridge from linked rows
+_N_DISTILLED = 1000  # nodes to which the ridge regression of a view without labels is fitted
 
 _PROFILE_DAMPING, _REFINE_DAMPING = 0.99, 0.9
 _FLOOR = 0.01  # proximity, relative to the mean, below which rows count as equally far
@@ -261,3 +282,84 @@ def _at_rows(n: int, rows: IntArray, values: Array) -> Array:
 
 def _sample(n: int, random: np.random.Generator) -> IntArray:
     return np.sort(random.choice(n, _N_SAMPLE, replace=False)) if n > _N_SAMPLE else np.arange(n)
+
+
+def transfer_labels(
+    graphs: Sequence[ViewGraph],
+    linked: IntArray,
+    logits: Sequence[Array | None],
+    log_priors: Array,
+    t: int,
+    codes: IntArray,
+    rows: IntArray,
+    q: Array,
+    random: np.random.Generator,
+) -> NodeScores:
+    """Scores of the nodes of a view without labels: by transport, and by linked rows alone.
+
+    Transport counts the more, the better the profiles of linked rows agree between the views, and
+    the fewer they are. The ridge regression is fitted to what both say about all nodes.
+    """
+    graph, log_prior = graphs[t], log_priors[t]
+    if len(rows) == 0:
+        equal = np.full((len(graph.nodes), len(log_prior)), 1 / len(log_prior))
+        none = np.zeros((graph.basis.directions.shape[0], len(log_prior)))
+        ridge = RidgePredictor([torch.as_tensor(none)], torch.as_tensor(none[0]))
+        return NodeScores(equal, ridge, np.zeros((len(equal), 2, len(log_prior))))
+    local = score_view(graph, codes, log_prior, rows, q)
+    moved, trust = _transport(graphs, linked, logits, log_priors, t, random)
+    trust *= min(1.0, 2 * _HALF_LINKS / (_HALF_LINKS + len(rows)))
+    w = _TRANSPORT[0] + (_TRANSPORT[1] - _TRANSPORT[0]) * trust
+    by_links = local.logits(np.array(_BY_LINKS))
+    pooled = w * (np.log(moved + FLOOR) - log_prior) + (1 - w) * by_links
+    posterior = softmax(pooled + log_prior, axis=1)
+    some = np.sort(random.permutation(len(graph.nodes))[:_N_DISTILLED])
+    X = graph.rows.take(graph.nodes[some]).cpu().numpy()
+    ridge = fit_ridge([X], posterior[some], np.exp(log_prior), certainty(posterior[some]))
+    votes = softmax(pooled, axis=1)
+    scores = np.stack([np.log(votes + FLOOR), score_by_ridge(ridge, graph)], axis=1)
+    return NodeScores(votes, ridge, scores)
+
+
+def _transport(
+    graphs: Sequence[ViewGraph],
+    linked: IntArray,
+    logits: Sequence[Array | None],
+    log_prior: Array,
+    t: int,
+    random: np.random.Generator,
+) -> tuple[Array, float]:
+    """Class probabilities of the nodes of view t by transport from all views with labels.
+
+    Also how far it can be trusted: the agreement of the profiles of linked rows, less where linked
+    rows have another mix of classes than the view that their labels come from.
+    """
+    target, links = graphs[t].adjacency, []
+    for s, of_view in enumerate(logits):
+        if of_view is not None:
+            pairs = linked_nodes(graphs[s], graphs[t], linked[:, [s, t]])
+            if len(pairs) > 0:
+                posterior = softmax(of_view + log_prior[s], axis=1)
+                links.append((s, posterior, random.permutation(pairs)[:N_ANCHORS]))
+    received = [
+        transfer_scores(graphs[s].adjacency, posterior, target, pairs, random=random)
+        for s, posterior, pairs in links
+    ]
+    P = [anchor_profiles(graphs[s].adjacency, pairs[:, 0]) for s, _, pairs in links]
+    Q = [anchor_profiles(target, pairs[:, 1]) for _, _, pairs in links]
+    nodes = [pairs for _, _, pairs in links]
+    weights = source_weights(P, Q, nodes, random=random)
+    mixed: Array = np.tensordot(weights, np.stack(received), axes=1)
+    trust = []
+    for i, (_, posterior, pairs) in enumerate(links):
+        agreement = min(1.0, profile_agreement(P[i], Q[i], pairs) / _FULL_TRUST)
+        shift = share_evidence(posterior[pairs[:, 0]].sum(axis=0), posterior.mean(axis=0))
+        trust.append(agreement * (1 - shift))
+    return mixed, float(weights @ trust)
+
+
+def linked_nodes(first: ViewGraph, second: ViewGraph, rows: IntArray) -> IntArray:
+    """Pairs of nodes of two views that are the same individual, by number among the nodes."""
+    pairs = np.stack([first.node_numbers(rows[:, 0]), second.node_numbers(rows[:, 1])], axis=1)
+    linked: IntArray = pairs[(pairs >= 0).all(axis=1)]
+    return linked

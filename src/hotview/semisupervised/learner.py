@@ -11,29 +11,29 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hotview._types import Array, IntArray
+from hotview._types import Array
 from hotview.data import Data
-from hotview.ot._backend import constant
 from hotview.semisupervised.calibration import (
     MIN_ROWS,
     ScoresByViews,
     calibrate_super_learner,
-    draw_subsets,
     measure_disagreement,
 )
-from hotview.semisupervised.class_prior import class_priors, replace_prior
+from hotview.semisupervised.class_prior import replace_prior
 from hotview.semisupervised.graph import ViewGraph, refine_graph
 from hotview.semisupervised.out_of_fold import (
+    LeftOut,
     fit_other_folds,
     increase_losses,
+    score_left_out,
     score_out_of_fold,
 )
 from hotview.semisupervised.predictors import (
-    LabeledView,
+    FusionRule,
     NetworkOutputs,
     Predictors,
     ViewInputs,
-    fit_joint_ridge,
+    fusion_rule,
     take_rows,
 )
 from hotview.semisupervised.ridge import thin_rows
@@ -41,96 +41,17 @@ from hotview.semisupervised.soft_labels import NodeLabels, PseudoLabels, label_f
 from hotview.semisupervised.super_learner import (
     PriorWeights,
     ScoresOutOfFold,
-    ScoresWithout,
     SuperLearner,
     average_predictors,
     fit_super_learner,
 )
 
-__all__ = ["FusionRule", "LeftOut", "SemiSupervised", "fusion_rule"]
+__all__ = ["SemiSupervised"]
 
-_MAX_LEFT_OUT = 1000  # rows that a member predicts to weigh its predictors
 _N_COMPARED = 500  # training rows of each kind whose disagreement new rows are compared with
 
 #: generators of a member's stages by name
 Random = Callable[[str], np.random.Generator]
-
-
-@dataclass(frozen=True)
-class FusionRule:
-    """Which views of a row count, and what is predicted where none does.
-
-    Parameters
-    ----------
-    n_classes : tuple of int
-        Number of classes that the predictors of every view were trained on; 0 if none were. Of the
-        views that a row has, those with most classes count.
-    log_prior : tuple of float
-        Log-probabilities of rows for which no view counts.
-    """
-
-    n_classes: tuple[int, ...]
-    log_prior: tuple[float, ...]
-
-    def find_present(self, Xs: Mapping[int, Tensor]) -> Tensor:
-        """Which views every row has, (n_rows, n_views), by standardized rows of some views."""
-        absent = {s: X[:, 0].isnan() for s, X in Xs.items()}  # single NaN were validated
-        nowhere = torch.ones_like(next(iter(absent.values())))
-        return torch.stack([~absent.get(s, nowhere) for s in range(len(self.n_classes))], dim=1)
-
-    def count_views(self, present: Tensor) -> Tensor:
-        """Which of a row's views count: those whose labels have most classes."""
-        n_classes = present * constant(self.n_classes, present.device, torch.int64)
-        return (n_classes == n_classes.amax(1, keepdim=True)) & (n_classes > 0)
-
-    def fill(self, fused: Tensor, counts: Tensor, present: Tensor) -> Tensor:
-        """The prior in rows in which no predictor counts, and NaN in rows without any view."""
-        prior = constant(self.log_prior, fused.device)
-        fused = torch.where(counts.any(1, keepdim=True), fused, prior)
-        return fused.masked_fill(~present.any(1, keepdim=True), torch.nan)
-
-
-def fusion_rule(data: Data, nodes: Sequence[NodeLabels]) -> FusionRule:
-    """Which views count, by the labels that their predictors are trained on.
-
-    Parameters
-    ----------
-    data : Data
-        The labels.
-    nodes : sequence of NodeLabels
-        Labels of the nodes of every view; none without pseudo-labels.
-    """
-    n_known, target = data.labels_per_view, data.known.of(data.complete)
-    if min(n_known) < max(n_known) and (target < 0).any():  # labels are transferred to every view
-        n_known = [max(n_known)] * len(n_known)
-    for s, of_view in enumerate(nodes):
-        n_known[s] = max(n_known) if of_view.taught else n_known[s]
-    own = [codes[data.labeled_in(s)] for s, codes in enumerate(data.codes)]
-    every = np.concatenate([target[target >= 0], *own])
-    counts = np.bincount(every, minlength=len(data.known.classes)) + 1
-    return FusionRule(tuple(n_known), tuple(np.log(counts / counts.sum()).tolist()))
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """Scores of rows whose labels a member was not trained on.
-
-    Parameters
-    ----------
-    scores : ScoresOutOfFold
-        By all predictors.
-    without : ScoresWithout
-        What differs in these where one view is left out.
-    subsets : ScoresOutOfFold
-        These with several but not all views of every row.
-    linked : ScoresOutOfFold or None
-        Scores of linked rows without a label which did not teach views without labels.
-    """
-
-    scores: ScoresOutOfFold
-    without: ScoresWithout
-    subsets: ScoresOutOfFold
-    linked: ScoresOutOfFold | None = None
 
 
 @dataclass(frozen=True)
@@ -203,7 +124,7 @@ class SemiSupervised:
         present = self.rule.find_present(Xs)
         counts = self.rule.count_views(present)
         weights, of_joint = self.weights.weigh_views(counts)
-        rows = {s: _inputs(s, X.nan_to_num().double(), outputs) for s, X in Xs.items()}
+        rows = {s: ViewInputs.of(s, X.nan_to_num().double(), outputs) for s, X in Xs.items()}
         shared = self.weights.mean_log_prior(counts)
         by_member = shared.new_zeros(1, 1, 1)
         for s, own in rows.items():
@@ -266,16 +187,15 @@ class SemiSupervised:
         random = randoms[0]
         if pseudo is None:
             nodes: list[NodeLabels] = []
-            log_prior = np.log(class_priors(data.codes, len(data.known.classes)))
-            predictors = _heads(data, log_prior)
-            replaced = log_prior
+            predictors = Predictors.of_heads(data)
+            replaced = log_prior = _equal_prior(data)
         else:
             log_prior = pseudo.log_prior
             refined = _refine_graphs(graphs, outputs)
             for_labels = random("refined labels")
             nodes = label_fold(refined, data, data, log_prior, pseudo.weights, for_labels)
             features = [] if outputs is None else outputs.features
-            predictors = _fit_predictors(graphs, nodes, data, log_prior, features)
+            predictors = Predictors.fit(graphs, nodes, data, log_prior, features)
             predictors = predictors.condense(random("condensing"))
             replaced = replace_prior(log_prior, class_prior, class_weight, data.known.classes)
         prior = tuple(map(tuple, replaced.tolist()))  # by which rows are predicted
@@ -286,6 +206,8 @@ class SemiSupervised:
         else:
             names, for_weights = list(predictors.views[0]), random("weights")
             weighed = _weigh(left_out, names, log_prior, known, data.names, prior, for_weights)
+            if pseudo is None:
+                weighed["scores"] = {}  # of heads alone nothing is reported
             learner = cls(rule, predictors, **weighed)
         if len(folds) == 1 or outputs is None:
             return learner
@@ -306,12 +228,10 @@ class SemiSupervised:
         joint_only : bool, default=False
             Whether the joint head alone predicts rows that have all views.
         """
-        log_prior = np.log(class_priors(data.codes, len(data.known.classes)))
-        predictors = _heads(data, log_prior)
-        if nodes:
-            predictors = replace(predictors, joint={})
+        predictors = Predictors.of_heads(data, joint=not nodes)
         joint = bool(predictors.joint)
-        weights = average_predictors(log_prior, joint=joint, joint_only=joint and joint_only)
+        equal = _equal_prior(data)
+        weights = average_predictors(equal, joint=joint, joint_only=joint and joint_only)
         return cls(fusion_rule(data, nodes), predictors, weights)
 
     def _measure_disagreement(self, data: Data, outputs: NetworkOutputs) -> ScoresByViews:
@@ -331,39 +251,6 @@ class SemiSupervised:
 
         with torch.inference_mode():
             return measure_disagreement(predict, samples, linked)
-
-
-def _inputs(
-    s: int, X: Tensor, outputs: NetworkOutputs | None, own: Tensor | None = None
-) -> ViewInputs:
-    """Rows of view s as its predictors take them."""
-    if outputs is None:
-        return ViewInputs(X, X.new_empty(len(X), 0), X.new_empty(0, len(X), 0), own)
-    return ViewInputs(X, *outputs.encode(s, X), own)
-
-
-def _heads(data: Data, log_prior: Array) -> Predictors:
-    """The heads of networks as predictors; joint ones if linked rows have labels of all classes."""
-    device = next(iter(data.views.values())).device
-    target = data.known.of(data.complete)
-    has_all = len(np.unique(target[target >= 0])) == len(data.known.classes)
-    return Predictors.of_heads(torch.as_tensor(log_prior, device=device), joint=has_all)
-
-
-def _fit_predictors(
-    graphs: Sequence[ViewGraph],
-    nodes: Sequence[NodeLabels],
-    data: Data,
-    log_prior: Array,
-    features: Sequence[Sequence[tuple[Array, float]]],
-) -> Predictors:
-    """Predictors by the labels of the nodes, and features of these by one member or more."""
-    prior = torch.as_tensor(log_prior, device=graphs[0].rows.device)
-    views = [
-        LabeledView(graph, nodes[s], [of_member[s] for of_member in features], prior[s])
-        for s, graph in enumerate(graphs)
-    ]
-    return Predictors.fit(views, fit_joint_ridge(graphs, data, log_prior))
 
 
 def _refine_graphs(
@@ -413,113 +300,7 @@ def _weigh(
     return {"weights": weights, "scores": scores, "set_scores": set_scores}
 
 
-def score_left_out(
-    graphs: Sequence[ViewGraph],
-    data: Data,
-    folds: Sequence[Data],
-    pseudo: PseudoLabels | None,
-    outputs: NetworkOutputs | None,
-    randoms: Sequence[Random],
-) -> list[LeftOut]:
-    """Scores of rows whose labels folds leave out, by predictors fitted to the labels of the fold.
-
-    Parameters
-    ----------
-    graphs, data, folds, pseudo, outputs, randoms
-        As of `SemiSupervised.fit`.
-
-    Returns
-    -------
-    list of LeftOut
-        Of folds that leave out a label.
-    """
-    found = []
-    for i, fold in enumerate(folds):
-        rows, target = fold.left_out(data)
-        if len(rows) == 0:
-            continue
-        if len(rows) > _MAX_LEFT_OUT:
-            chosen = randoms[i]("left-out rows").choice(len(rows), _MAX_LEFT_OUT, replace=False)
-            rows, target = rows[np.sort(chosen)], target[np.sort(chosen)]
-        member = None if outputs is None else outputs.member(i)
-        if pseudo is None:
-            nodes: list[NodeLabels] = []
-            log_prior = np.log(class_priors(data.codes, len(data.known.classes)))
-            predictors = _heads(fold, log_prior)
-        else:
-            nodes, features = pseudo.nodes[i], [] if member is None else member.features
-            predictors = _fit_predictors(graphs, nodes, fold, pseudo.log_prior, features)
-        rule, views = fusion_rule(fold, nodes), list(data.views.values())
-        score = partial(_score_rows, rule, predictors, views, graphs, member)
-        scores, Xs = score(rows, target)
-        kept = draw_subsets(rows >= 0)
-        subsets = _keep_views(rule, predictors, Xs, kept, scores)
-        without = _leave_out_views(rule, predictors, Xs)
-        linked, silent = None, fold.links[fold.silent]
-        if len(silent) > 0:
-            linked, _ = score(silent, np.full(len(silent), -1))
-        found.append(LeftOut(scores, without, subsets, linked))
-    return found
-
-
-@torch.inference_mode()
-def _score_rows(
-    rule: FusionRule,
-    predictors: Predictors,
-    views: Sequence[Any],
-    graphs: Sequence[ViewGraph],
-    outputs: NetworkOutputs | None,
-    rows: IntArray,
-    target: IntArray,
-) -> tuple[ScoresOutOfFold, dict[int, Tensor]]:
-    """Scores of individuals by the numbers of their rows in every view; and these rows."""
-    Xs = take_rows(views, rows)
-    present = rule.find_present(Xs)
-    inputs, by_view = {}, []
-    for s, X in Xs.items():
-        own = None
-        if graphs:
-            own = torch.from_numpy(graphs[s].node_numbers(rows[:, s])).to(X.device)
-        inputs[s] = _inputs(s, X.nan_to_num(), outputs, own)
-        scores = predictors.log_scores(s, inputs[s])
-        by_view.append(torch.stack([x if x.ndim == 2 else x[0] for x in scores], dim=1))
-    joint = torch.zeros_like(by_view[0][:, 0])
-    for one in predictors.joint.values():
-        found = one.log_scores(inputs, present, outputs)
-        joint = found if found.ndim == 2 else found[0]
-    arrays = (torch.stack(by_view, dim=1), joint, rule.count_views(present))
-    return ScoresOutOfFold(*(x.cpu().numpy() for x in arrays), target), Xs
-
-
-def _leave_out_views(
-    rule: FusionRule, predictors: Predictors, Xs: Mapping[int, Tensor]
-) -> ScoresWithout:
-    """What differs in the scores of rows where one of their views is left out."""
-    present = rule.find_present(Xs)
-    eye = torch.eye(present.shape[1], dtype=torch.bool, device=present.device)
-    others = present.unsqueeze(1) & ~eye
-    counts = rule.count_views(others.flatten(0, 1)).view_as(others) & present.unsqueeze(2)
-    n_classes = len(rule.log_prior)
-    joint = torch.zeros((*present.shape, n_classes), dtype=torch.float64, device=present.device)
-    for one in predictors.joint.values():
-        joint = one.scores_without({s: X.nan_to_num() for s, X in Xs.items()})
-    return ScoresWithout(joint.cpu().numpy(), counts.cpu().numpy())
-
-
-def _keep_views(
-    rule: FusionRule,
-    predictors: Predictors,
-    Xs: Mapping[int, Tensor],
-    kept: Array,
-    scores: ScoresOutOfFold,
-) -> ScoresOutOfFold:
-    """The scores of rows of which some views are kept."""
-    present = rule.find_present(Xs)
-    chosen = present & torch.from_numpy(kept).to(present.device)
-    joint = torch.zeros(len(kept), len(rule.log_prior), dtype=torch.float64)
-    for one in predictors.joint.values():
-        rows = {s: X.nan_to_num() * chosen[:, s : s + 1] for s, X in Xs.items()}
-        inputs = {s: _inputs(s, X, None) for s, X in rows.items()}
-        joint = one.log_scores(inputs, chosen, None)
-    counts = rule.count_views(chosen).cpu().numpy()
-    return replace(scores, joint=joint.cpu().numpy(), present=counts)
+def _equal_prior(data: Data) -> Array:
+    """Equal priors of every view: heads have their own, and are pooled as they are."""
+    n_classes = len(data.known.classes)
+    return np.full((len(data.names), n_classes), -np.log(n_classes))

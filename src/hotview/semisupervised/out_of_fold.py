@@ -3,32 +3,69 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from scipy.special import log_softmax, stdtrit
+from torch import Tensor
 
-from hotview._types import Array
+from hotview._types import Array, IntArray
+from hotview.data import Data
+from hotview.semisupervised.calibration import draw_subsets
+from hotview.semisupervised.graph import ViewGraph
+from hotview.semisupervised.predictors import (
+    FusionRule,
+    NetworkOutputs,
+    Predictors,
+    ViewInputs,
+    fusion_rule,
+    take_rows,
+)
 from hotview.semisupervised.ridge import thin_rows
+from hotview.semisupervised.soft_labels import NodeLabels, PseudoLabels
 from hotview.semisupervised.super_learner import ScoresOutOfFold, ScoresWithout, SuperLearner
 
 __all__ = [
     "ALL_VIEWS",
-    "describe_contributions",
+    "LeftOut",
     "fit_other_folds",
     "increase_losses",
+    "score_left_out",
     "score_out_of_fold",
-    "score_warnings",
-    "shift_warnings",
 ]
 
 ALL_VIEWS = "all views"
 _MIN_ROWS = 10  # below, nothing is said
+_MAX_LEFT_OUT = 1000  # rows that a member predicts to weigh its predictors
 _MAX_ROWS = 200  # of other folds, to fit weights to
 _MARGIN = 0.02  # of what all views tell about the classes: a view that adds less could be left out
 _SHIFT = 0.1  # total variation between class mixes that is told
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Scores of rows whose labels a member was not trained on.
+
+    Parameters
+    ----------
+    scores : ScoresOutOfFold
+        By all predictors.
+    without : ScoresWithout
+        What differs in these where one view is left out.
+    subsets : ScoresOutOfFold
+        These with several but not all views of every row.
+    linked : ScoresOutOfFold or None
+        Scores of linked rows without a label which did not teach views without labels.
+    """
+
+    scores: ScoresOutOfFold
+    without: ScoresWithout
+    subsets: ScoresOutOfFold
+    linked: ScoresOutOfFold | None = None
 
 
 def score_out_of_fold(
@@ -198,139 +235,112 @@ def _losses(learner: SuperLearner, rows: ScoresOutOfFold, joint: Array, present:
     return -log_p[np.arange(len(log_p)), rows.target]
 
 
-def describe_contributions(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Say which views to keep, and which could be left out, by the loss without them.
+def score_left_out(
+    graphs: Sequence[ViewGraph],
+    data: Data,
+    folds: Sequence[Data],
+    pseudo: PseudoLabels | None,
+    outputs: NetworkOutputs | None,
+    randoms: Sequence[Callable[[str], np.random.Generator]],
+) -> list[LeftOut]:
+    """Scores of rows whose labels folds leave out, by predictors fitted to the labels of the fold.
 
     Parameters
     ----------
-    scores : dict of str to dict
-        From `score_out_of_fold`.
+    graphs, data, folds, pseudo, outputs, randoms
+        As of `SemiSupervised.fit`.
 
     Returns
     -------
-    list of str
-        Sentences. A view should be kept if the log loss rises without it: the 95 % interval is
-        above 0. It could be left out if the interval is below 2 % of what all views tell about the
-        classes, the difference between the log losses of the prior and of all views.
+    list of LeftOut
+        Of folds that leave out a label.
     """
-    changes = {name: x["loss_without"] for name, x in scores.items() if x.get("loss_without")}
-    if len(changes) < 2 or ALL_VIEWS not in scores:
-        return []
-    known = scores[ALL_VIEWS]["prior_log_loss"] - scores[ALL_VIEWS]["log_loss"]
-    if known <= 0:  # a warning says so
-        return []
-    told = {name: x for name, x in changes.items() if x["n"] >= _MIN_ROWS}
-    keep = {name: x for name, x in told.items() if x["low"] > 0}
-    spare = {name: x for name, x in told.items() if x["low"] <= 0 and x["high"] < _MARGIN * known}
-    noise = {name: x for name, x in spare.items() if _is_no_better(scores[name])}
-    spare = {name: x for name, x in spare.items() if name not in noise}
-    lines = [*_keep_lines(keep), *_spare_lines(spare, known), *map(_noise_line, noise.items())]
-    n = max(x["n"] for x in changes.values())
-    return lines or [f"{n} left-out labels are too few to say which views could be left out."]
-
-
-def _keep_lines(changes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    if changes:
-        which = "it" if len(changes) == 1 else "one of them"
-        yield (
-            f"Keep {_names(changes, 'and')}: without {which}, the log loss on "
-            f"{_n_labels(changes)} left-out labels rises{_changes(changes)}."
-        )
-
-
-def _spare_lines(changes: Mapping[str, Mapping[str, Any]], known: float) -> Iterator[str]:
-    if changes:
-        several = "" if len(changes) == 1 else ", one of them and not several"
-        most = max(0.0, *(x["high"] for x in changes.values()))
-        change = f"changes{_changes(changes)}, at most" if len(changes) == 1 else "rises by at most"
-        yield (
-            f"You could leave out {_names(changes, 'or')}{several}: without it, the log loss on "
-            f"{_n_labels(changes)} left-out labels {change} {most:.3f} (upper end of the 95 % "
-            f"interval), less than {100 * _MARGIN:.0f} % of what all views tell about the classes "
-            f"({_MARGIN * known:.3f})."
-        )
-
-
-def _noise_line(change: tuple[str, Mapping[str, Any]]) -> str:
-    name, x = change
-    return (
-        f"{name!r} looks like noise for these classes: alone it is not measurably better than the "
-        f"shares of the classes, and without it the log loss on {x['n']} left-out labels "
-        f"changes{_changes({name: x})}."
-    )
-
-
-def _names(changes: Mapping[str, object], word: str) -> str:
-    """Names of views, those whose absence costs most first."""
-    *most, last = map(repr, _ordered(changes))
-    return f"{', '.join(most)} {word} {last}" if most else last
-
-
-def _ordered(changes: Mapping[str, Any]) -> list[str]:
-    return sorted(changes, key=lambda name: -changes[name]["increase"])
-
-
-def _n_labels(changes: Mapping[str, Mapping[str, Any]]) -> str:
-    """Numbers of rows that have a view and another."""
-    low, *_, high = sorted([x["n"] for x in changes.values()] * 2)
-    return f"{high}" if low == high else f"{low} to {high}"
-
-
-def _changes(changes: Mapping[str, Mapping[str, Any]]) -> str:
-    """Changes of the log loss with their intervals, the largest first."""
-    texts: list[str] = []
-    for name in _ordered(changes):
-        x, of = changes[name], f" without {name!r}" if len(changes) > 1 else ""
-        mean, low, high = (f"{x[key]:.3f}".replace("-", "−") for key in ("increase", "low", "high"))
-        interval = "" if texts else "95 % interval "
-        texts.append(f" by {mean}{of} ({interval}{low} to {high})")
-    return ",".join(texts)
-
-
-def score_warnings(scores: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Warnings about views, or all of them, that predict no better than prior probabilities."""
-    for name, x in scores.items():
-        if x["n"] < _MIN_ROWS or x["expected"] or not _is_no_better(x):
+    found = []
+    for i, fold in enumerate(folds):
+        rows, target = fold.left_out(data)
+        if len(rows) == 0:
             continue
-        what = "all views together" if name == ALL_VIEWS else f"view {name!r}"
-        yield (
-            f"Predictions from {what} are not measurably better than the shares of the classes: "
-            f"on {x['n']} labels that were left out, the log loss is {x['log_loss']:.3f}, that of "
-            f"the shares {x['prior_log_loss']:.3f}. Label more rows, or check whether these "
-            "columns can tell the classes."
-        )
+        if len(rows) > _MAX_LEFT_OUT:
+            chosen = randoms[i]("left-out rows").choice(len(rows), _MAX_LEFT_OUT, replace=False)
+            rows, target = rows[np.sort(chosen)], target[np.sort(chosen)]
+        member = None if outputs is None else outputs.member(i)
+        if pseudo is None:
+            nodes: list[NodeLabels] = []
+            predictors = Predictors.of_heads(fold)
+        else:
+            nodes, features = pseudo.nodes[i], [] if member is None else member.features
+            predictors = Predictors.fit(graphs, nodes, fold, pseudo.log_prior, features)
+        rule, views = fusion_rule(fold, nodes), list(data.views.values())
+        score = partial(_score_rows, rule, predictors, views, graphs, member)
+        scores, Xs = score(rows, target)
+        kept = draw_subsets(rows >= 0)
+        subsets = _keep_views(rule, predictors, Xs, kept, scores)
+        without = _leave_out_views(rule, predictors, Xs)
+        linked, silent = None, fold.links[fold.silent]
+        if len(silent) > 0:
+            linked, _ = score(silent, np.full(len(silent), -1))
+        found.append(LeftOut(scores, without, subsets, linked))
+    return found
 
 
-def _is_no_better(x: Mapping[str, Any]) -> bool:
-    """Whether predictions are not better than the prior by more than one standard error."""
-    return bool(x["prior_log_loss"] - x["log_loss"] <= x["standard_error"])
+@torch.inference_mode()
+def _score_rows(
+    rule: FusionRule,
+    predictors: Predictors,
+    views: Sequence[Any],
+    graphs: Sequence[ViewGraph],
+    outputs: NetworkOutputs | None,
+    rows: IntArray,
+    target: IntArray,
+) -> tuple[ScoresOutOfFold, dict[int, Tensor]]:
+    """Scores of individuals by the numbers of their rows in every view; and these rows."""
+    Xs = take_rows(views, rows)
+    present = rule.find_present(Xs)
+    inputs, by_view = {}, []
+    for s, X in Xs.items():
+        own = None
+        if graphs:
+            own = torch.from_numpy(graphs[s].node_numbers(rows[:, s])).to(X.device)
+        inputs[s] = ViewInputs.of(s, X.nan_to_num(), outputs, own)
+        scores = predictors.log_scores(s, inputs[s])
+        by_view.append(torch.stack([x if x.ndim == 2 else x[0] for x in scores], dim=1))
+    joint = torch.zeros_like(by_view[0][:, 0])
+    for one in predictors.joint.values():
+        found = one.log_scores(inputs, present, outputs)
+        joint = found if found.ndim == 2 else found[0]
+    arrays = (torch.stack(by_view, dim=1), joint, rule.count_views(present))
+    return ScoresOutOfFold(*(x.cpu().numpy() for x in arrays), target), Xs
 
 
-def shift_warnings(
-    names: Sequence[str], has_labels: Sequence[bool], before: Array, after: Array, classes: Array
-) -> Iterator[str]:
-    """Warnings about views without labels whose linked rows have another mix of classes.
+def _leave_out_views(
+    rule: FusionRule, predictors: Predictors, Xs: Mapping[int, Tensor]
+) -> ScoresWithout:
+    """What differs in the scores of rows where one of their views is left out."""
+    present = rule.find_present(Xs)
+    eye = torch.eye(present.shape[1], dtype=torch.bool, device=present.device)
+    others = present.unsqueeze(1) & ~eye
+    counts = rule.count_views(others.flatten(0, 1)).view_as(others) & present.unsqueeze(2)
+    n_classes = len(rule.log_prior)
+    joint = torch.zeros((*present.shape, n_classes), dtype=torch.float64, device=present.device)
+    for one in predictors.joint.values():
+        joint = one.scores_without({s: X.nan_to_num() for s, X in Xs.items()})
+    return ScoresWithout(joint.cpu().numpy(), counts.cpu().numpy())
 
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the views.
-    has_labels : sequence of bool
-        Which views have labels.
-    before, after : ndarray of shape (n_views, n_classes)
-        Logarithms of the prior probabilities of the labels, and of linked rows.
-    classes : ndarray
-        The classes.
-    """
-    for s, name in enumerate(names):
-        change = np.exp(after[s]) - np.exp(before[s])
-        if has_labels[s] or np.abs(change).sum() / 2 < _SHIFT:
-            continue
-        k = int(np.abs(change).argmax())
-        yield (
-            f"Linked rows of view {name!r}, which has no labels, look like another mix of classes "
-            f"than the labels: class {classes[k].item()!r} has a share of "
-            f"{np.exp(after[s, k]):.2f} there, and {np.exp(before[s, k]):.2f} among the labels. "
-            "The former is used for rows of this view alone. Label some of its rows, or set "
-            "class_prior, if linked rows are not like those to predict."
-        )
+
+def _keep_views(
+    rule: FusionRule,
+    predictors: Predictors,
+    Xs: Mapping[int, Tensor],
+    kept: Array,
+    scores: ScoresOutOfFold,
+) -> ScoresOutOfFold:
+    """The scores of rows of which some views are kept."""
+    present = rule.find_present(Xs)
+    chosen = present & torch.from_numpy(kept).to(present.device)
+    joint = torch.zeros(len(kept), len(rule.log_prior), dtype=torch.float64)
+    for one in predictors.joint.values():
+        rows = {s: X.nan_to_num() * chosen[:, s : s + 1] for s, X in Xs.items()}
+        inputs = {s: ViewInputs.of(s, X, None) for s, X in rows.items()}
+        joint = one.log_scores(inputs, chosen, None)
+    counts = rule.count_views(chosen).cpu().numpy()
+    return replace(scores, joint=joint.cpu().numpy(), present=counts)

@@ -6,6 +6,7 @@ it is weighed, saved, loaded and exported follows from that.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
@@ -15,8 +16,9 @@ import torch
 from torch import Tensor
 
 from hotview._types import Array, IntArray
+from hotview.ot._backend import constant
 from hotview.semisupervised.knn import FLOOR, KNNPredictor
-from hotview.semisupervised.ridge import RidgePredictor, fit_ridge, thin_rows
+from hotview.semisupervised.ridge import RidgePredictor, fit_joint_ridge
 
 if TYPE_CHECKING:
     from hotview.data import Data
@@ -30,9 +32,10 @@ __all__ = [
     "LabeledView",
     "NetworkOutputs",
     "Predictor",
+    "FusionRule",
     "Predictors",
     "ViewInputs",
-    "fit_joint_ridge",
+    "fusion_rule",
     "take_rows",
 ]
 
@@ -81,6 +84,15 @@ class ViewInputs:
     features: Tensor
     logits: Tensor
     own: Tensor | None = None
+
+    @classmethod
+    def of(
+        cls, s: int, X: Tensor, outputs: NetworkOutputs | None, own: Tensor | None = None
+    ) -> ViewInputs:
+        """Rows of view s, with what networks say about them if there are any."""
+        if outputs is None:
+            return cls(X, X.new_empty(len(X), 0), X.new_empty(0, len(X), 0), own)
+        return cls(X, *outputs.encode(s, X), own)
 
 
 class Predictor(Protocol):
@@ -230,31 +242,58 @@ class Predictors:
     )
 
     @classmethod
-    def fit(cls, views: Sequence[LabeledView], joint: RidgePredictor | None) -> Predictors:
-        """Fit the predictors of every view, those of networks where there are any."""
-        fitted = [
-            {
-                name: kind.fit(view)
-                for name, kind in PREDICTORS.items()
-                if len(view.features) > 0 or not kind.needs_networks
-            }
-            for view in views
-        ]
-        return cls(fitted, {} if joint is None else {"ridge": JointRidge(joint)})
-
-    @classmethod
-    def of_heads(cls, log_prior: Tensor, *, joint: bool) -> Predictors:
-        """The heads of networks alone, whose probabilities are used as they are.
+    def fit(
+        cls,
+        graphs: Sequence[ViewGraph],
+        nodes: Sequence[NodeLabels],
+        data: Data,
+        log_prior: Array,
+        features: Sequence[Sequence[tuple[Array, float]]] = (),
+    ) -> Predictors:
+        """Fit the predictors of every view, those of networks where there are any.
 
         Parameters
         ----------
-        log_prior : Tensor of float64, shape (n_views, n_classes)
-            Logarithms of the shares of the labels.
-        joint : bool
-            Whether the joint heads were trained, too.
+        graphs : sequence of ViewGraph
+            The graph of every view.
+        nodes : sequence of NodeLabels
+            Labels of its nodes, from `label_nodes`.
+        data : Data
+            The labels, to which the joint predictor is fitted.
+        log_prior : ndarray of shape (n_views, n_classes)
+            Logarithms of the prior probabilities that labels are posteriors of.
+        features : sequence of sequences of (ndarray, float), default=()
+            From `encode_nodes` for every view, of every ensemble member.
         """
-        views: list[dict[str, Predictor]] = [{"head": HeadPredictor(own, 0.0)} for own in log_prior]
-        return cls(views, {"head": JointHead(log_prior.mean(0).log_softmax(0))} if joint else {})
+        kinds = {k: kind for k, kind in PREDICTORS.items() if features or not kind.needs_networks}
+        prior = torch.as_tensor(log_prior, device=graphs[0].rows.device)
+        views = []
+        for s, graph in enumerate(graphs):
+            own = [of_member[s] for of_member in features]
+            view = LabeledView(graph, nodes[s], own, prior[s])
+            views.append({name: kind.fit(view) for name, kind in kinds.items()})
+        joint = fit_joint_ridge(graphs, data, log_prior)
+        return cls(views, {} if joint is None else {"ridge": JointRidge(joint)})
+
+    @classmethod
+    def of_heads(cls, data: Data, *, joint: bool = True) -> Predictors:
+        """The heads of networks alone, whose probabilities are pooled as they are.
+
+        Parameters
+        ----------
+        data : Data
+            The labels: joint heads know all classes if linked rows of all have labels.
+        joint : bool, default=True
+            Whether joint heads were trained, too.
+        """
+        device, n_classes = next(iter(data.views.values())).device, len(data.known.classes)
+        prior = torch.full((n_classes,), -math.log(n_classes), dtype=torch.float64, device=device)
+        views: list[dict[str, Predictor]] = [
+            {"head": HeadPredictor(prior, 0.0)} for _ in data.names
+        ]
+        target = data.known.of(data.complete)
+        joint = joint and len(np.unique(target[target >= 0])) == n_classes
+        return cls(views, {"head": JointHead(prior)} if joint else {})
 
     def log_scores(self, s: int, rows: ViewInputs) -> list[Tensor]:
         """Log-likelihoods of the classes by every predictor of view s."""
@@ -277,6 +316,61 @@ class Predictors:
         return Predictors(views, {name: p.to(device) for name, p in self.joint.items()})
 
 
+@dataclass(frozen=True)
+class FusionRule:
+    """Which views of a row count, and what is predicted where none does.
+
+    Parameters
+    ----------
+    n_classes : tuple of int
+        Number of classes that the predictors of every view were trained on; 0 if none were. Of the
+        views that a row has, those with most classes count.
+    log_prior : tuple of float
+        Log-probabilities of rows for which no view counts.
+    """
+
+    n_classes: tuple[int, ...]
+    log_prior: tuple[float, ...]
+
+    def find_present(self, Xs: Mapping[int, Tensor]) -> Tensor:
+        """Which views every row has, (n_rows, n_views), by standardized rows of some views."""
+        absent = {s: X[:, 0].isnan() for s, X in Xs.items()}  # single NaN were validated
+        nowhere = torch.ones_like(next(iter(absent.values())))
+        return torch.stack([~absent.get(s, nowhere) for s in range(len(self.n_classes))], dim=1)
+
+    def count_views(self, present: Tensor) -> Tensor:
+        """Which of a row's views count: those whose labels have most classes."""
+        n_classes = present * constant(self.n_classes, present.device, torch.int64)
+        return (n_classes == n_classes.amax(1, keepdim=True)) & (n_classes > 0)
+
+    def fill(self, fused: Tensor, counts: Tensor, present: Tensor) -> Tensor:
+        """The prior in rows in which no predictor counts, and NaN in rows without any view."""
+        prior = constant(self.log_prior, fused.device)
+        fused = torch.where(counts.any(1, keepdim=True), fused, prior)
+        return fused.masked_fill(~present.any(1, keepdim=True), torch.nan)
+
+
+def fusion_rule(data: Data, nodes: Sequence[NodeLabels]) -> FusionRule:
+    """Which views count, by the labels that their predictors are trained on.
+
+    Parameters
+    ----------
+    data : Data
+        The labels.
+    nodes : sequence of NodeLabels
+        Labels of the nodes of every view; none without pseudo-labels.
+    """
+    n_known, target = data.labels_per_view, data.known.of(data.complete)
+    if min(n_known) < max(n_known) and (target < 0).any():  # labels are transferred to every view
+        n_known = [max(n_known)] * len(n_known)
+    for s, of_view in enumerate(nodes):
+        n_known[s] = max(n_known) if of_view.taught else n_known[s]
+    own = [codes[data.labeled_in(s)] for s, codes in enumerate(data.codes)]
+    every = np.concatenate([target[target >= 0], *own])
+    counts = np.bincount(every, minlength=len(data.known.classes)) + 1
+    return FusionRule(tuple(n_known), tuple(np.log(counts / counts.sum()).tolist()))
+
+
 class NetworkOutputs(Protocol):
     """What trained networks say about rows; one of `n_members` that are used together."""
 
@@ -290,38 +384,6 @@ class NetworkOutputs(Protocol):
 
     def joint_logits(self, features: Mapping[int, Tensor]) -> Tensor:
         """Logits by the joint heads, (n_members, n_rows, n_classes), from features of all views."""
-
-
-def fit_joint_ridge(
-    graphs: Sequence[ViewGraph], data: Data, log_prior: Array
-) -> RidgePredictor | None:
-    """Ridge regression of all linked rows with a label, on whichever views they have.
-
-    Parameters
-    ----------
-    graphs : sequence of ViewGraph
-        The graph of every view.
-    data : Data
-        The labels.
-    log_prior : ndarray of shape (n_views, n_classes)
-        Logarithms of the prior probabilities that labels are posteriors of.
-    """
-    links, target = data.links, data.target
-    labeled = thin_rows(np.flatnonzero(target >= 0))
-    if len(labeled) == 0 or not ((links[labeled] >= 0).sum(axis=1) > 1).any():
-        return None
-    Xs = [take_present(graph, links[labeled, s]) for s, graph in enumerate(graphs)]
-    prior = np.exp(log_prior.mean(axis=0))
-    prior /= prior.sum()
-    joint = fit_ridge(Xs, np.eye(len(prior))[target[labeled]], prior)
-    return joint.to(graphs[0].rows.device)
-
-
-def take_present(graph: ViewGraph, rows: IntArray) -> Array:
-    """Rows of a view by number, 0 for −1."""
-    X = graph.rows.take(np.maximum(rows, 0)).cpu().numpy()
-    X[rows < 0] = 0.0
-    return X
 
 
 def take_rows(views: Sequence[Any], rows: IntArray) -> dict[int, Tensor]:
@@ -340,6 +402,4 @@ def take_rows(views: Sequence[Any], rows: IntArray) -> dict[int, Tensor]:
         absent = torch.from_numpy(rows[:, s] < 0).to(X.device)
         Xs[s] = X.masked_fill(absent.unsqueeze(1), torch.nan)
     return Xs
-
-
 ViewPredictors = Predictors

@@ -14,9 +14,11 @@ from hotview._types import Array, IntArray
 from hotview.semisupervised.knn import FLOOR
 
 if TYPE_CHECKING:
+    from hotview.data import Data
+    from hotview.semisupervised.graph import ViewGraph
     from hotview.semisupervised.predictors import LabeledView, ViewInputs
 
-__all__ = ["RidgePredictor", "fit_ridge", "thin_rows"]
+__all__ = ["RidgePredictor", "fit_joint_ridge", "fit_ridge", "thin_rows"]
 
 _PENALTIES = 10.0 ** np.arange(-4, 2)  # relative to the mean squared length of a row
 _SHARPNESS = np.exp(np.linspace(-1, 4, 26))
@@ -192,3 +194,35 @@ def _fit_coefficients(X: Array, Y: Array, w: Array, target: Array) -> Array:
     solved = UY / (values + penalty)[:, None]
     B: Array = X.T @ (U @ solved) if wide else V @ solved
     return sharpness * B
+
+
+def fit_joint_ridge(
+    graphs: Sequence[ViewGraph], data: Data, log_prior: Array
+) -> RidgePredictor | None:
+    """Ridge regression of all linked rows with a label, on whichever views they have.
+
+    Parameters
+    ----------
+    graphs : sequence of ViewGraph
+        The graph of every view.
+    data : Data
+        The labels.
+    log_prior : ndarray of shape (n_views, n_classes)
+        Logarithms of the prior probabilities that labels are posteriors of.
+    """
+    links, target = data.links, data.target
+    labeled = thin_rows(np.flatnonzero(target >= 0))
+    if len(labeled) == 0 or not ((links[labeled] >= 0).sum(axis=1) > 1).any():
+        return None
+    Xs = [take_present(graph, links[labeled, s]) for s, graph in enumerate(graphs)]
+    prior = np.exp(log_prior.mean(axis=0))
+    prior /= prior.sum()
+    joint = fit_ridge(Xs, np.eye(len(prior))[target[labeled]], prior)
+    return joint.to(graphs[0].rows.device)
+
+
+def take_present(graph: ViewGraph, rows: IntArray) -> Array:
+    """Rows of a view by number, 0 for −1."""
+    X = graph.rows.take(np.maximum(rows, 0)).cpu().numpy()
+    X[rows < 0] = 0.0
+    return X

@@ -10,27 +10,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.special import entr, log_softmax, softmax
+from scipy.special import log_softmax, softmax
 from torch import Tensor
 
 from hotview._types import Array, IntArray
 from hotview.data import Data
-from hotview.semisupervised.class_prior import class_priors, share_evidence, shift_prior
+from hotview.semisupervised.class_prior import class_priors, shift_prior
 from hotview.semisupervised.graph import ViewGraph
-from hotview.semisupervised.knn import FLOOR
-from hotview.semisupervised.label_transfer import (
-    anchor_profiles,
-    profile_agreement,
-    source_weights,
-    transfer_scores,
-)
-from hotview.semisupervised.propagation import normalize_by_class_mass, propagate
-from hotview.semisupervised.ridge import RidgePredictor, fit_ridge, thin_rows
+from hotview.semisupervised.label_transfer import N_ANCHORS, transfer_labels
+from hotview.semisupervised.node_scores import NodeScores, score_view
+from hotview.semisupervised.ridge import RidgePredictor
 from hotview.semisupervised.super_learner import fit_weights
 
 __all__ = [
     "NodeLabels",
-    "NodeScores",
     "PseudoLabels",
     "calibrate",
     "doubt_priors",
@@ -43,36 +36,9 @@ __all__ = [
     "shift_priors",
 ]
 
-_N_ANCHORS = 200  # linked rows by which labels are transferred
 _PRIOR_WEIGHTS = (1.0, 0.5)  # of propagation and ridge
 _SHRINKAGE = 0.5  # of the logarithms of weights toward these
-_CHUNK = 4096  # rows at a time
 _DOUBT = 0.5  # power of the prior in a view without labels, whose classes may have another mix
-_MIN_MASS = 0.3  # of a class that has any
-_TRANSPORT = (0.25, 0.9)  # smallest and largest weight of transport beside linked rows
-_FULL_TRUST = 0.3  # agreement from which transport is trusted in full
-_HALF_LINKS = 20  # up to so many linked rows; with three times as many, it is trusted by half
-_BY_LINKS = (3.0, 0.5)  # weights of propagation and ridge from linked rows
-_N_DISTILLED = 1000  # nodes to which the ridge regression of a view without labels is fitted
-
-
-@dataclass(frozen=True)
-class NodeScores:
-    """What the labels of one view say about the nodes of its graph.
-
-    Parameters
-    ----------
-    propagated : ndarray of shape (n_nodes, n_classes)
-        Class probabilities by label propagation, as if all classes had the same mass.
-    ridge : RidgePredictor
-        The ridge regression of the labeled rows.
-    scores : ndarray of shape (n_nodes, 2, n_classes)
-        Log-likelihoods of the classes by propagation and by the ridge regression.
-    """
-
-    propagated: Array
-    ridge: RidgePredictor
-    scores: Array
 
 
 @dataclass(frozen=True)
@@ -211,7 +177,7 @@ def node_order(data: Data, s: int) -> IntArray:
     linked = linked[linked >= 0]
     labeled = linked[codes[linked] >= 0]
     own = np.setdiff1d(np.flatnonzero(codes >= 0), labeled)
-    return np.concatenate([linked[:_N_ANCHORS], labeled, own, linked])
+    return np.concatenate([linked[:N_ANCHORS], labeled, own, linked])
 
 
 def score_nodes(
@@ -230,7 +196,7 @@ def score_nodes(
     """
     none, q = np.empty(0, np.int64), np.empty((0, log_prior.shape[1]))
     return [
-        _score_view(graph, own, prior, none, q) if (own >= 0).any() else None
+        score_view(graph, own, prior, none, q) if (own >= 0).any() else None
         for graph, own, prior in zip(graphs, codes, log_prior, strict=True)
     ]
 
@@ -308,7 +274,7 @@ def shift_priors(
     log_prior = log_prior.copy()
     posteriors = []
     for s, of_view in enumerate(zip(*scores, strict=True)):
-        logits = [found for x in of_view if (found := _logits(x, weights[s])) is not None]
+        logits = [found.logits(weights[s]) for found in of_view if found is not None]
         mean = np.mean(logits, axis=0) if logits else None
         posteriors.append(None if mean is None else softmax(mean + log_prior[s], axis=1))
     for t in np.flatnonzero(np.array(data.labels_per_view) == 0):
@@ -377,7 +343,8 @@ def label_nodes(
     list of NodeLabels
         Equal probabilities in views that neither have nor receive labels.
     """
-    logits = [_logits(own, w) for own, w in zip(scores, weights, strict=True)]
+    pairs = zip(scores, weights, strict=True)
+    logits = [None if own is None else own.logits(w) for own, w in pairs]
     links = np.where(left_out[:, None], -1, fold.links)
     teaching = links[fold.target < 0]
     found = []
@@ -386,12 +353,12 @@ def label_nodes(
         rows, total = _linked_likelihoods(graphs, teaching, logits, t, len(prior))
         q = softmax(total + prior, axis=1)
         if own is None:
-            taught = _transfer(graphs, links, logits, log_prior, t, codes, rows, q, random)
+            taught = transfer_labels(graphs, links, logits, log_prior, t, codes, rows, q, random)
         elif len(rows) > 0:
-            taught = _score_view(graph, codes, prior, rows, q)
+            taught = score_view(graph, codes, prior, rows, q)
         else:
             taught = own
-        posterior = softmax(np.einsum("nmk,m->nk", taught.scores, weights[t]) + prior, axis=1)
+        posterior = softmax(taught.logits(weights[t]) + prior, axis=1)
         known = np.flatnonzero(codes[graph.nodes] >= 0)
         posterior[known] = np.eye(len(prior))[codes[graph.nodes][known]]
         found.append(NodeLabels(taught.propagated, posterior, taught.ridge, len(rows) > 0))
@@ -422,43 +389,6 @@ def make_soft_labels(graph: ViewGraph, posterior: Array, codes: IntArray) -> Ten
     return soft_labels
 
 
-def _score_view(
-    graph: ViewGraph, codes: IntArray, log_prior: Array, rows: IntArray, q: Array
-) -> NodeScores:
-    """Scores of the nodes of a view by its labels, and by class probabilities of some nodes."""
-    one_hot = np.eye(len(log_prior))
-    labeled = thin_rows(np.flatnonzero(codes >= 0))
-    of_nodes = codes[graph.nodes]
-    known = np.flatnonzero(of_nodes >= 0)
-    certainty = _certainty(q)
-    seeds = np.zeros((len(of_nodes), len(log_prior)))
-    seeds[rows] = certainty[:, None] * q
-    seeds[known] = one_hot[of_nodes[known]]
-    F = propagate(graph.adjacency, seeds, device=graph.rows.device)
-    mass = seeds.sum(axis=0)
-    propagated = normalize_by_class_mass(F, np.where(mass > 0, np.maximum(mass, _MIN_MASS), 0.0))
-    X = graph.rows.take(np.concatenate([labeled, graph.nodes[rows]])).cpu().numpy()
-    target, weight = np.vstack([one_hot[codes[labeled]], q]), np.ones(len(X))
-    weight[len(labeled) :] = certainty
-    ridge = fit_ridge([X], target, np.exp(log_prior), weight)
-    scores = np.stack([np.log(propagated + FLOOR), _on_nodes(ridge, graph)], axis=1)
-    return NodeScores(propagated, ridge, scores)
-
-
-def _certainty(q: Array) -> Array:
-    """How far class probabilities are from knowing nothing, from 0 to 1."""
-    certainty: Array = 1 - entr(q).sum(axis=1) / np.log(q.shape[1])
-    return certainty
-
-
-def _logits(own: NodeScores | None, weights: Array) -> Array | None:
-    """Calibrated log-likelihoods of the nodes of a view by its own labels."""
-    if own is None:
-        return None
-    logits: Array = np.einsum("nmk,m->nk", own.scores, weights)
-    return logits
-
-
 def _linked_likelihoods(
     graphs: Sequence[ViewGraph],
     links: IntArray,
@@ -476,92 +406,3 @@ def _linked_likelihoods(
     node = graphs[t].node_numbers(links[:, t])
     told = (node >= 0) & (number[:, 0] > 0)
     return node[told], total[told] / np.sqrt(number[told])
-
-
-def _transfer(
-    graphs: Sequence[ViewGraph],
-    links: IntArray,
-    logits: Sequence[Array | None],
-    log_priors: Array,
-    t: int,
-    codes: IntArray,
-    rows: IntArray,
-    q: Array,
-    random: np.random.Generator,
-) -> NodeScores:
-    """Scores of the nodes of a view without labels: by transport, and by linked rows alone.
-
-    Transport counts the more, the better the profiles of linked rows agree between the views, and
-    the fewer they are. The ridge regression is fitted to what both say about all nodes.
-    """
-    graph, log_prior = graphs[t], log_priors[t]
-    if len(rows) == 0:
-        equal = np.full((len(graph.nodes), len(log_prior)), 1 / len(log_prior))
-        none = np.zeros((graph.basis.directions.shape[0], len(log_prior)))
-        ridge = RidgePredictor([torch.as_tensor(none)], torch.as_tensor(none[0]))
-        return NodeScores(equal, ridge, np.zeros((len(equal), 2, len(log_prior))))
-    local = _score_view(graph, codes, log_prior, rows, q)
-    moved, trust = _transport(graphs, links, logits, log_priors, t, random)
-    trust *= min(1.0, 2 * _HALF_LINKS / (_HALF_LINKS + len(rows)))
-    w = _TRANSPORT[0] + (_TRANSPORT[1] - _TRANSPORT[0]) * trust
-    by_links = np.einsum("nmk,m->nk", local.scores, _BY_LINKS)
-    pooled = w * (np.log(moved + FLOOR) - log_prior) + (1 - w) * by_links
-    posterior = softmax(pooled + log_prior, axis=1)
-    some = np.sort(random.permutation(len(graph.nodes))[:_N_DISTILLED])
-    X = graph.rows.take(graph.nodes[some]).cpu().numpy()
-    ridge = fit_ridge([X], posterior[some], np.exp(log_prior), _certainty(posterior[some]))
-    votes = softmax(pooled, axis=1)
-    scores = np.stack([np.log(votes + FLOOR), _on_nodes(ridge, graph)], axis=1)
-    return NodeScores(votes, ridge, scores)
-
-
-def _transport(
-    graphs: Sequence[ViewGraph],
-    linked: IntArray,
-    logits: Sequence[Array | None],
-    log_prior: Array,
-    t: int,
-    random: np.random.Generator,
-) -> tuple[Array, float]:
-    """Class probabilities of the nodes of view t by transport from all views with labels.
-
-    Also how far it can be trusted: the agreement of the profiles of linked rows, less where linked
-    rows have another mix of classes than the view that their labels come from.
-    """
-    target, links = graphs[t].adjacency, []
-    for s, of_view in enumerate(logits):
-        if of_view is not None:
-            pairs = linked_nodes(graphs[s], graphs[t], linked[:, [s, t]])
-            if len(pairs) > 0:
-                posterior = softmax(of_view + log_prior[s], axis=1)
-                links.append((s, posterior, random.permutation(pairs)[:_N_ANCHORS]))
-    received = [
-        transfer_scores(graphs[s].adjacency, posterior, target, pairs, random=random)
-        for s, posterior, pairs in links
-    ]
-    P = [anchor_profiles(graphs[s].adjacency, pairs[:, 0]) for s, _, pairs in links]
-    Q = [anchor_profiles(target, pairs[:, 1]) for _, _, pairs in links]
-    nodes = [pairs for _, _, pairs in links]
-    weights = source_weights(P, Q, nodes, random=random)
-    mixed: Array = np.tensordot(weights, np.stack(received), axes=1)
-    trust = []
-    for i, (_, posterior, pairs) in enumerate(links):
-        agreement = min(1.0, profile_agreement(P[i], Q[i], pairs) / _FULL_TRUST)
-        shift = share_evidence(posterior[pairs[:, 0]].sum(axis=0), posterior.mean(axis=0))
-        trust.append(agreement * (1 - shift))
-    return mixed, float(weights @ trust)
-
-
-def _on_nodes(ridge: RidgePredictor, graph: ViewGraph) -> Array:
-    """Log-likelihoods of the nodes of a graph by the ridge regression of its view."""
-    ridge = ridge.to(graph.rows.device)
-    parts = np.array_split(graph.nodes, -(-len(graph.nodes) // _CHUNK))
-    scores = torch.cat([ridge.predict({0: graph.rows.take(part)}) for part in parts])
-    return np.asarray(scores.cpu().numpy())
-
-
-def linked_nodes(first: ViewGraph, second: ViewGraph, rows: IntArray) -> IntArray:
-    """Pairs of nodes of two views that are the same individual, by number among the nodes."""
-    pairs = np.stack([first.node_numbers(rows[:, 0]), second.node_numbers(rows[:, 1])], axis=1)
-    linked: IntArray = pairs[(pairs >= 0).all(axis=1)]
-    return linked

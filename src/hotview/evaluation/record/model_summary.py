@@ -12,7 +12,7 @@ import numpy as np
 from hotview._types import Array
 from hotview.evaluation.record.schema import Curve, Learning, Rank, Record, Setting
 from hotview.losses.specifications import Specification, as_coupling
-from hotview.semisupervised.out_of_fold import describe_contributions
+from hotview.semisupervised.sentences import describe_contributions
 from hotview.similarity.sentences import (
     describe_common_space,
     describe_shapes,
