@@ -307,7 +307,7 @@ def transfer_labels(
         ridge = RidgePredictor([torch.as_tensor(none)], torch.as_tensor(none[0]))
         return NodeScores(equal, ridge, np.zeros((len(equal), 2, len(log_prior))))
     local = score_view(graph, codes, log_prior, rows, q)
-    moved, trust = _transport(graphs, linked, logits, log_priors, t, random)
+    moved, trust = _receive_labels(graphs, linked, logits, log_priors, t, random)
     trust *= min(1.0, 2 * _HALF_LINKS / (_HALF_LINKS + len(rows)))
     w = _TRANSPORT[0] + (_TRANSPORT[1] - _TRANSPORT[0]) * trust
     by_links = local.logits(np.array(_BY_LINKS))
@@ -321,7 +321,7 @@ def transfer_labels(
     return NodeScores(votes, ridge, scores)
 
 
-def _transport(
+def _receive_labels(
     graphs: Sequence[ViewGraph],
     linked: IntArray,
     logits: Sequence[Array | None],
