@@ -18,7 +18,7 @@ from hotview.datasets import make_views
 
 HOTVIEW = """
 ot similarity datasets losses losses.coupling_specs losses.specifications estimators evaluation
-model_selection persistence export federated omics report.tables report.figures
+model_selection model federated omics report.tables report.figures
 """
 PUBLIC_MODULES = (*(f"hotview.{name}" for name in HOTVIEW.split()), "paper.models")
 

@@ -38,8 +38,8 @@ from hotview.ingest.holdout import HoldoutSplit, hash_ids, keep_linked, split_ho
 from hotview.ingest.tables import split_name
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.specifications import as_regularizer
+from hotview.model import check_model_path
 from hotview.omics.links import chance_links
-from hotview.persistence import check_model_path
 from hotview.training.process_group import ProcessGroup
 
 __all__ = ["FitJob", "fit_dataset", "make_estimator", "run_fit"]
@@ -146,7 +146,7 @@ def _fit(job: FitJob, process_group: ProcessGroup, write_config: Callable[[], st
         return 0
     resume = job.resume or (estimator.checkpoint is not None and _is_restarted(process_group))
     fit_dataset(estimator, dataset, paired=paired, resume=resume)
-    estimator._batch_offsets = corrector.offsets or None
+    estimator.model_.batch_offsets = corrector.offsets
     _warn_of_links(estimator, dataset)
     # A process that ends before the model is saved would count as lost.
     return process_group.on_rank_zero(lambda: _finish(job, estimator, dataset, summary, split))

@@ -1,4 +1,4 @@
-"""Warnings of a fit, and the description of what a model was trained on."""
+"""What a fit says and leaves: warnings, what it was trained on, and the model."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from hotview._types import Array
 from hotview.estimators.inputs import FitInputs
 from hotview.estimators.leakage import leakage_warnings
 from hotview.estimators.parameters import impute_of
+from hotview.losses import Coupling
+from hotview.model.model import Model, ModelView
 from hotview.training.batches import TrainingRows
 from hotview.training.pca import effective_rank, total_std
 from hotview.training.precision import used_precision
 from hotview.training.table_scan import TableScan
-from hotview.training.view_plan import ViewPlan
+from hotview.training.view_plan import ViewPlan, match_columns, solve_mean_plan
 
 if TYPE_CHECKING:
+    from hotview.estimators.fit import EnsembleFit
     from hotview.semisupervised.pseudo_labels import ViewLabels
 
 __all__ = [
@@ -34,6 +37,7 @@ __all__ = [
     "describe_training",
     "input_warnings",
     "interrupt_warning",
+    "model_of",
     "plan_warning",
     "was_interrupted",
 ]
@@ -260,6 +264,59 @@ def was_interrupted(fit_warnings: Sequence[str]) -> bool:
 def _shorten(items: Array | Sequence[str]) -> str:
     listed = ", ".join(str(item) for item in items[:_LISTED])
     return listed + (f" and {len(items) - _LISTED} more" if len(items) > _LISTED else "")
+
+
+def model_of(fit: EnsembleFit, seconds: float) -> Model:
+    """The model that a finished fit has learned.
+
+    Parameters
+    ----------
+    fit : EnsembleFit
+        The fit.
+    seconds : float
+        Its duration.
+    """
+    shared, labels = fit.shared, fit.inputs.labels
+    trainings = [member.training for member in fit.members]
+    plans, planner = fit.plans, fit.inputs.parameters["coupling"].planner
+    couplings = [training.objective.coupling for training in trainings]
+    trained_on = describe_training(fit.inputs, seconds, fit.members[0].device)
+    if labels is not None:
+        trained_on["out_of_fold"] = fit.scores
+    columns = fit.inputs.tables.columns
+    return Model(
+        [ModelView(k, columns[k], scan.scaler, scan.ranges) for k, scan in shared.scans.items()],
+        [training.network for training in trainings],
+        [training.history for training in trainings],
+        trainings[0].sampler.batch_size,
+        trained_on,
+        list(fit.warnings.texts),
+        {},
+        plan=solve_mean_plan(plans, planner) if plans else None,
+        plans=plans or None,
+        references=_references(couplings, plans),
+        view_similarity=fit.similarity,
+        common_space=fit.common_space,
+        classes=None if labels is None else labels.classes,
+        ensemble=fit.ensemble,
+        set_scores=fit.set_scores,
+        disagreement=fit.disagreement,
+    )
+
+
+def _references(couplings: Sequence[Coupling], plans: Sequence[ViewPlan]) -> Array | None:
+    """The learned references; with several members those of each, in the order of `plan_`."""
+    clouds = [
+        coupling.references.detach().cpu().numpy()
+        for coupling in couplings
+        if coupling.reference_based
+    ]
+    if not clouds:
+        return None
+    if len(clouds) == 1 or not plans:
+        return clouds[0]
+    orders = match_columns(plans)
+    return np.stack([cloud[order] for cloud, order in zip(clouds, orders, strict=True)])
 
 
 def describe_training(inputs: FitInputs, seconds: float, device: torch.device) -> dict[str, Any]:

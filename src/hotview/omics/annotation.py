@@ -147,9 +147,9 @@ def _read_views(model: Any, data: Any, layer: Any, obsm: Any) -> dict[str, Any]:
     layer, obsm = stored_choice(model, modalities, layer, obsm)
     views = choose_views(data, layer=layer, obsm=obsm)
     warn_of_other_values(settings.get("counts", {}), views)
-    if model._batch_offsets is None:
+    if not model.model_.batch_offsets:
         return views
-    return correct_views(views, data, str(settings["batch_key"]), model._batch_offsets)
+    return correct_views(views, data, str(settings["batch_key"]), model.model_.batch_offsets)
 
 
 def _summarize(model: Any) -> dict[str, Any]:

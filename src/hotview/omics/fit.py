@@ -84,7 +84,7 @@ def fit(
         raise _no_links(cells, paired=paired)
     _fit_cells(estimator, cells, paired=paired)
     model = getattr(estimator, "best_estimator_", estimator)
-    model._batch_offsets = offsets
+    model.model_.batch_offsets = offsets or {}
     save_settings(
         model,
         **describe_choices(data, layer, obsm),

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hotview._codec import require, require_array
 from hotview._types import Array, IntArray
 from hotview.semisupervised.knn import FLOOR, Coordinates, KNNPredictor
 from hotview.semisupervised.ridge import RidgePredictor, fit_ridge, thin_rows
@@ -42,6 +43,16 @@ class ViewPredictors:
     ridge: list[RidgePredictor]
     joint: RidgePredictor | None
     log_prior: Tensor
+
+    def __post_init__(self) -> None:
+        require_array("log_prior", self.log_prior, (len(self.knn), None), "float64")
+        n_views, n_classes = self.log_prior.shape
+        fits = len(self.ridge) == n_views and all(len(one.weights) == 1 for one in self.ridge)
+        fits = fits and (self.joint is None or len(self.joint.weights) == n_views)
+        ridges = [*self.ridge, *([] if self.joint is None else [self.joint])]
+        fits = fits and all(len(one.intercept) == n_classes for one in ridges)
+        fits = fits and all(knn.soft_labels.shape[1] == n_classes for knn in self.knn)
+        require(fits, "its predictors do not fit its views or classes")
 
     def score_view(
         self, s: int, X: Tensor, features: Tensor, logits: Tensor, own: Tensor | None = None

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hotview._codec import require_array
 from hotview._types import Array, IntArray
 from hotview.semisupervised.knn import FLOOR
 
@@ -35,6 +36,11 @@ class RidgePredictor:
 
     weights: list[Tensor]
     intercept: Tensor
+
+    def __post_init__(self) -> None:
+        require_array("intercept", self.intercept, (None,), "float64")
+        for weights in self.weights:
+            require_array("weights", weights, (None, len(self.intercept)), "float64")
 
     def predict(self, Xs: Mapping[int, Tensor]) -> Tensor:
         """Log-likelihoods of the classes, up to a constant of every row.

@@ -22,14 +22,13 @@ from torch import Tensor, nn
 import hotview
 from hotview._files import atomic_write, check_output_path
 from hotview._validation import check_choice
-from hotview.estimators import MultiViewClassifier
-from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.inference import (
     EnsembleMember,
     HeadEnsemble,
     PredictorEnsemble,
     encode,
 )
+from hotview.model.model import Model, ModelView
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.semisupervised.knn import KNNPredictor
 from hotview.training.column_scaler import ColumnScaler
@@ -43,7 +42,7 @@ _OPSET = 18
 
 
 def to_onnx(
-    estimator: MultiViewEstimator,
+    estimator: Any,
     path: str | Path,
     *,
     part: str = "predict_proba",
@@ -85,7 +84,7 @@ def to_onnx(
     --------
     >>> from hotview import MultiViewEncoder
     >>> from hotview.datasets import make_views
-    >>> from hotview.export import to_onnx
+    >>> from hotview.model import to_onnx
     >>> views = make_views(50, n_views=4, random_state=0).views
     >>> encoder = MultiViewEncoder(max_epochs=1, random_state=0).fit(views)
     >>> to_onnx(encoder, "encoder.onnx")
@@ -95,25 +94,33 @@ def to_onnx(
     """
     path = check_output_path(path, (".onnx",))
     check_is_fitted(estimator)
+    model: Model = estimator.model_
     check_choice("part", part, _PARTS)
-    if part == "predict_proba" and not isinstance(estimator, MultiViewClassifier):
+    if part == "predict_proba" and model.classes is None:
         raise ValueError(
             "Expected a MultiViewClassifier for part='predict_proba', but it is a "
             f"{type(estimator).__name__}. Choose part='features' or part='common'."
         )
-    names = estimator.view_names_
-    if view is not None:
-        names = [check_choice("view", view, names)]
+    names = model.names if view is None else [check_choice("view", view, model.names)]
     _require_onnx()
-    module = _make_module(estimator, part, [estimator.view_names_.index(name) for name in names])
-    _check_size(module)
-    program = _trace(module, estimator, names, part)
+    numbers = [model.names.index(name) for name in names]
+    module = _make_module(model, part, numbers)
+    n_bytes = sum(tensor.nbytes for tensor in module.tensors())
+    if n_bytes > _MOST:
+        raise ValueError(
+            f"Expected a model of at most {_MOST} bytes, because ONNX files cannot be larger, but "
+            f"it has {n_bytes}. Lower n_estimators, or write part='features' view by view."
+        )
+    views = [model.views[s] for s in numbers]
+    program = _trace(module, views, part)
     _rename_values(program.model.graph, names)
-    columns = {name: estimator.columns_[name].to_json()["columns"] for name in names}
+    columns = {view.name: view.columns.columns for view in views}
+    named = {k: own and [column.to_json() for column in own] for k, own in columns.items()}
     metadata = {"hotview": hotview.__version__, "part": part, "views": json.dumps(list(names))}
-    metadata["columns"] = json.dumps(columns)
-    if isinstance(estimator, MultiViewClassifier) and part == "predict_proba":
-        metadata["classes"] = json.dumps(estimator.classes_.tolist())
+    metadata["columns"] = json.dumps(named)
+    if part == "predict_proba":
+        assert model.classes is not None
+        metadata["classes"] = json.dumps(model.classes.tolist())
     program.model.metadata_props.update(metadata)
     with atomic_write(path) as draft:
         program.save(draft, external_data=False)
@@ -151,30 +158,21 @@ def _require_onnx() -> ModuleType:
     return found
 
 
-def _make_module(estimator: Any, part: str, numbers: list[int]) -> nn.Module:
-    columns = list(estimator._columns.values())
-    readers = [_Reader(columns[s]) for s in numbers]
-    networks = [copy.deepcopy(network).cpu().eval() for network in estimator.networks_]
+def _make_module(model: Model, part: str, numbers: list[int]) -> _Encoding | _Prediction:
+    readers = [_Reader(model.views[s].scaler) for s in numbers]
+    networks = [copy.deepcopy(network).cpu().eval() for network in model.networks]
     if part != "predict_proba":
         return _Encoding(networks, readers, numbers, space=part)
-    return _Prediction(_portable(estimator._ensemble, networks), readers, numbers)
+    assert model.ensemble is not None
+    return _Prediction(_portable(model.ensemble, networks), readers, numbers)
 
 
-def _check_size(module: nn.Module) -> None:
-    assert isinstance(module, _Encoding | _Prediction)
-    n = sum(tensor.nbytes for tensor in module.tensors())
-    if n > _MOST:
-        raise ValueError(
-            f"Expected a model of at most {_MOST} bytes, because ONNX files cannot be larger, but "
-            f"it has {n}. Lower n_estimators, or write part='features' view by view."
-        )
-
-
-def _trace(module: nn.Module, estimator: Any, names: list[str], part: str) -> Any:
+def _trace(module: nn.Module, views: Sequence[ModelView], part: str) -> Any:
+    names = [view.name for view in views]
     rows = torch.export.Dim("rows")
     together = part == "predict_proba"  # elsewhere rows need not be aligned
     dims = [rows if together else torch.export.Dim(f"rows_{s}") for s in range(len(names))]
-    widths = [estimator.columns_[name].n_columns for name in names]
+    widths = [view.columns.n_columns for view in views]
     examples = tuple(torch.zeros(3 + s * (not together), n).double() for s, n in enumerate(widths))
     one = len(names) == 1
     outputs = [part] if together or one else [f"{part}_{name}" for name in names]
