@@ -60,7 +60,8 @@ def measure(model: Any, views: dict[str, Any], y: Any) -> dict[str, Any]:
     views, y = {name: X[known] for name, X in views.items()}, y[known]
     P, disagreement, groups = model._predict_both(views)
     true = np.searchsorted(model.classes_, y)
-    sizes = [len(model._set_scores.of(g)) for g in groups.tolist()] if model._set_scores else [0]
+    scores = model.model_.set_scores
+    sizes = [len(scores.of(g)) for g in groups.tolist()] if scores else [0]
     found: dict[str, Any] = {
         "n_test": len(y),
         "n_other": int((~known).sum()),
@@ -68,10 +69,10 @@ def measure(model: Any, views: dict[str, Any], y: Any) -> dict[str, Any]:
     }
     found["n_classes"] = len(model.classes_)
     found["accuracy"] = round(float((P.argmax(axis=1) == true).mean()), 4)
-    percentile = model._percentiles(disagreement, groups)
+    percentile = model.model_.percentiles(disagreement, groups)
     found["above_95"] = round(float((percentile > 95).mean()), 4)
     for alpha in ALPHAS:
-        sets = model._predict_set(P, groups, alpha)
+        sets = model.model_.predict_sets(P, groups, alpha)
         found[f"coverage_{alpha}"] = round(float(sets[np.arange(len(y)), true].mean()), 4)
         found[f"size_{alpha}"] = round(float(sets.sum(axis=1).mean()), 3)
     return found

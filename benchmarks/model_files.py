@@ -32,7 +32,7 @@ from situation_scores import Recorded
 from sklearn.metrics import roc_auc_score
 
 from hotview.datasets import load_handwritten, split_rows
-from hotview.export import to_onnx
+from hotview.model import to_onnx
 from hotview.semisupervised.nearest import find_nearest
 
 Views = dict[str, np.ndarray]
@@ -94,7 +94,7 @@ def single_rows(model: Recorded, ensemble: Any, inside: Views) -> float:
 
 def measure(linked: Views, y: np.ndarray, others: Views, left_out: Views) -> dict[str, Any]:
     model = Recorded(random_state=0, device="cpu", verbose=False).fit(linked, y, unaligned=others)
-    condensed, one = model._ensemble, model.exact[0]
+    condensed, one = model.model_.ensemble, model.exact[0]
     weights = sum(p.nbytes for network in model.networks_ for p in network.parameters())
     kept = sum(
         k.points.nbytes + k.soft_labels.nbytes for e in model.exact for k in e.predictors.knn

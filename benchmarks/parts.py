@@ -258,7 +258,7 @@ class Kept(Recorded):
     @contextmanager
     def predicting_by(self, ensemble: PredictorEnsemble) -> Iterator[None]:
         """Other predictors in the place of its own, while this lasts."""
-        with patch.object(self, "_ensemble", ensemble):
+        with patch.object(self.model_, "ensemble", ensemble):
             yield
 
     def predict_exactly(self, views: dict[str, Any]) -> Any:

@@ -130,10 +130,11 @@ def call_of(model: Any) -> Callable[[Views], Any]:
 def tensors_of(model: Any, views: Views) -> list[torch.Tensor]:
     """Rows standardized by a user who knows how."""
     found = []
+    scalers = {view.name: view.scaler for view in model.model_.views}
     for name, X in views.items():
-        columns = model._columns[name]
+        columns = scalers[name]
         mean, scale = (torch.from_numpy(a).float() for a in (columns.mean, columns.scale))
-        found.append(((torch.from_numpy(X) - mean) / scale).to(model._device))
+        found.append(((torch.from_numpy(X) - mean) / scale).to(model.model_.device))
     return found
 
 
@@ -156,8 +157,8 @@ def _naive_part(model: Any, Xs: list[torch.Tensor]) -> torch.Tensor:
         F = [network.encoders[s](X) for network in model.networks_]
         for network, features in zip(model.networks_, F, strict=True):
             total = total + network.view_heads[s](features).log_softmax(1)
-        if isinstance(model._ensemble, PredictorEnsemble):
-            knn = model._ensemble.predictors.knn[s]
+        if isinstance(model.model_.ensemble, PredictorEnsemble):
+            knn = model.model_.ensemble.predictors.knn[s]
             Y = knn.coordinates.project(X, torch.cat(F, dim=1)).float()
             near = torch.cdist(Y, knn.points).topk(knn.n_neighbors, dim=1, largest=False).indices
             total = total + (knn.soft_labels[near].mean(1) + 0.01).log()
@@ -186,12 +187,12 @@ class Floor:
 
     def __init__(self, model: Any, rows: int) -> None:
         self.rows, self.n_networks = rows, len(model.networks_)
-        self.size = min(4096 if model._device.type == "cpu" else 65536, rows)
+        self.size = min(4096 if model.model_.device.type == "cpu" else 65536, rows)
         self.searches = isinstance(model, MultiViewClassifier) and isinstance(
-            model._ensemble, PredictorEnsemble
+            model.model_.ensemble, PredictorEnsemble
         )
         self.dtype = torch.float64 if self.searches else torch.float32
-        self.device = model._device
+        self.device = model.model_.device
         R = self.n_networks
         self.A, self.B, self.C = (
             self._ones(64, 128 * R),

@@ -39,14 +39,14 @@ class Recorded(MultiViewClassifier):
 
     def take_rows(self, views: dict[str, Any]) -> dict[int, torch.Tensor]:
         """Standardized rows by number of the view."""
-        tables = self._rows(self._check(views, aligned=True))
+        tables = self.model_.rows(self._check(views, aligned=True))
         return {s: view.take(np.arange(view.n_rows)) for s, view in tables.items()}
 
     def predict_members(self, views: dict[str, Any], *, exact: bool) -> torch.Tensor:
         """Log-probabilities by all members, (n_members, n_rows, n_classes)."""
         Xs = self.take_rows(views)
         with torch.inference_mode():
-            ensembles = self.exact if exact else [self._ensemble]
+            ensembles = self.exact if exact else [self.model_.ensemble]
             return torch.cat([ensemble.prepare()(Xs) for ensemble in ensembles])
 
 
@@ -58,7 +58,7 @@ def keep_scores(model: Recorded, task: Task, path: Path, where: dict[str, Any]) 
         rows = ScoresOutOfFold.concatenate(model.folds)
         arrays |= {f"fold.{name}": value for name, value in vars(rows).items()}
     for i, (views, y) in enumerate(task.tests.values()):
-        Xs, ensemble = model.take_rows(views), model._ensemble
+        Xs, ensemble = model.take_rows(views), model.model_.ensemble
         counts = ensemble.rule.count_views(ensemble.rule.find_present(Xs))
         Xs = {s: X.nan_to_num() for s, X in Xs.items()}
         shape = len(ensemble.networks), *counts.shape, 3, len(model.classes_)

@@ -26,7 +26,7 @@ from hotview.federated import (
 from hotview.federated.client_state import _FORMAT as CLIENT_STATE
 from hotview.federated.partial_models import join_partial_models
 from hotview.federated.server_state import _FORMAT as SERVER_STATE
-from hotview.persistence.models import _MODEL
+from hotview.model.files import _MODEL
 
 __all__ = ["ClientMessages", "FederatedFiles", "ServerMessages"]
 

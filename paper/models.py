@@ -16,7 +16,7 @@ __all__ = [
     "SETTINGS",
     "TRAINED",
     "UNCOUPLED",
-    "Model",
+    "PaperModel",
 ]
 
 #: Parameters of the estimators that give the paper's literal objective, with settings of their
@@ -75,7 +75,7 @@ ROBUST: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Model:
+class PaperModel:
     """One row of the paper's tables.
 
     Parameters
@@ -91,7 +91,7 @@ class Model:
     --------
     >>> from paper.models import MODELS
     >>> MODELS[-1]
-    Model(name='HOT (11) + AE', coupling='hot-reference', view_regularizer='autoencoder')
+    PaperModel(name='HOT (11) + AE', coupling='hot-reference', view_regularizer='autoencoder')
     """
 
     name: str
@@ -101,27 +101,27 @@ class Model:
 
 #: The rows of the paper's tables, in its order.
 MODELS = (
-    Model("LSCCA", "lscca", "none"),
-    Model("DGCCA", "dgcca", "none"),
-    Model("AECCA", "lscca", "autoencoder"),
-    Model("SW (8)", "sw-pairwise", "none"),
-    Model("SW (9)", "sw-reference", "none"),
-    Model("HOT (10)", "hot-pairwise", "none"),
-    Model("HOT (11)", "hot-reference", "none"),
-    Model("SW (8) + AE", "sw-pairwise", "autoencoder"),
-    Model("SW (9) + AE", "sw-reference", "autoencoder"),
-    Model("HOT (10) + AE", "hot-pairwise", "autoencoder"),
-    Model("HOT (11) + AE", "hot-reference", "autoencoder"),
+    PaperModel("LSCCA", "lscca", "none"),
+    PaperModel("DGCCA", "dgcca", "none"),
+    PaperModel("AECCA", "lscca", "autoencoder"),
+    PaperModel("SW (8)", "sw-pairwise", "none"),
+    PaperModel("SW (9)", "sw-reference", "none"),
+    PaperModel("HOT (10)", "hot-pairwise", "none"),
+    PaperModel("HOT (11)", "hot-reference", "none"),
+    PaperModel("SW (8) + AE", "sw-pairwise", "autoencoder"),
+    PaperModel("SW (9) + AE", "sw-reference", "autoencoder"),
+    PaperModel("HOT (10) + AE", "hot-pairwise", "autoencoder"),
+    PaperModel("HOT (11) + AE", "hot-reference", "autoencoder"),
 )
 
 #: The control that the paper leaves out, with and without the autoencoders.
 UNCOUPLED = (
-    Model("no coupling", "none", "none"),
-    Model("no coupling + AE", "none", "autoencoder"),
+    PaperModel("no coupling", "none", "none"),
+    PaperModel("no coupling + AE", "none", "autoencoder"),
 )
 
 #: All rows that train networks with a coupling and a view regularizer of their own, by name.
-TRAINED: Mapping[str, Model] = MappingProxyType({m.name: m for m in (*MODELS, *UNCOUPLED)})
+TRAINED: Mapping[str, PaperModel] = MappingProxyType({m.name: m for m in (*MODELS, *UNCOUPLED)})
 
 #: Our classifier as it is.
 DEFAULT = "hotview default"

@@ -37,7 +37,7 @@ def probabilities(fitted, part=None):
     """The default's, with its predictors made again, where a part is given without it."""
     task, model = fitted
     ensemble, seconds = model.again() if part is None else model.again(part)
-    assert ensemble is not model._ensemble
+    assert ensemble is not model.model_.ensemble
     assert seconds > 0
     with model.predicting_by(ensemble):
         return model.predict_proba(task.tests["all views"][0])

@@ -17,8 +17,8 @@ import hotview
 from hotview.datasets import make_views
 
 HOTVIEW = """
-ot similarity datasets losses estimators evaluation model_selection persistence
-export federated omics report.tables report.figures
+ot similarity datasets losses estimators evaluation model_selection model
+federated omics report.tables report.figures
 """
 PUBLIC_MODULES = (*(f"hotview.{name}" for name in HOTVIEW.split()), "paper.models")
 

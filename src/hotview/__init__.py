@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from hotview import datasets as datasets
     from hotview import estimators as estimators
     from hotview import evaluation as evaluation
-    from hotview import export as export
     from hotview import federated as federated
     from hotview import losses as losses
+    from hotview import model as model
     from hotview import model_selection as model_selection
     from hotview import omics as omics
     from hotview import ot as ot
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from hotview.losses import RegularizerSpec as RegularizerSpec
     from hotview.losses import SWPairwiseSpec as SWPairwiseSpec
     from hotview.losses import SWReferenceSpec as SWReferenceSpec
-    from hotview.persistence import load_model as load
-    from hotview.persistence import save_model as save
+    from hotview.model import load_model as load
+    from hotview.model import save_model as save
 
 __version__ = "0.1.0.dev0"
 
@@ -66,11 +66,11 @@ __all__ = [
     "datasets",
     "estimators",
     "evaluation",
-    "export",
     "federated",
     "from_frames",
     "load",
     "losses",
+    "model",
     "model_selection",
     "omics",
     "ot",
@@ -91,7 +91,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'hotview' has no attribute {name!r}")
     if name in ("load", "save"):
-        return getattr(import_module("hotview.persistence"), f"{name}_model")
+        return getattr(import_module("hotview.model.files"), f"{name}_model")
     if name in _OBJECTS or name[0].isupper():  # a specification
         return getattr(import_module(_OBJECTS.get(name, "hotview.losses")), name)
     return import_module(f"hotview.{name}")

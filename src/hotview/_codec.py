@@ -1,9 +1,16 @@
-"""Encoding of dataclasses as JSON and tensors by name, and back, by their annotations alone."""
+"""Encoding of dataclasses as JSON and tensors by name, and back, by their annotations alone.
+
+A dataclass checks what it is made of in its ``__post_init__``, by `require` and `require_array`, so
+that what a file or a message holds is valid once it is decoded. A class with ``to_json`` and
+``from_json`` is encoded by these. In a dict of a class with a `registry`, keys choose among its kinds.
+"""
 
 from __future__ import annotations
 
+import math
 import sys
 import types
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -13,17 +20,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["LEFT_OUT", "decode", "encode", "require", "shorten"]
+__all__ = ["MAX_FLOAT", "check_plain", "decode", "encode", "require", "require_array", "shorten"]
 
-#: Metadata of a field that files have only where it is not None.
-LEFT_OUT = {"left_out": True}
+MAX_FLOAT = torch.finfo(torch.float32).max
 _MAX_INT = 2**31
 _SCALARS: dict[Any, Any] = {int: int, float: float, bool: bool, str: str}
 
 Tensors = dict[str, Tensor]
 
 
-def encode(kind: Any, value: Any, tensors: Tensors, at: str = "") -> Any:
+def encode(
+    kind: Any, value: Any, tensors: Tensors, at: str = "", leave_out: Collection[str] = ()
+) -> Any:
     """Return what JSON can hold of a value; add its arrays to `tensors`.
 
     Parameters
@@ -36,6 +44,8 @@ def encode(kind: Any, value: Any, tensors: Tensors, at: str = "") -> Any:
         Gets the arrays, named by their path from the root.
     at : str, default=""
         Path of the value.
+    leave_out : collection of str, default=()
+        Fields of the value itself that are not encoded.
 
     Returns
     -------
@@ -61,18 +71,22 @@ def encode(kind: Any, value: Any, tensors: Tensors, at: str = "") -> Any:
     if args == (str, Tensor):
         tensors |= {_join(at, name): tensor for name, tensor in value.items()}
         return None
+    if hasattr(kind, "from_json"):
+        return value.to_json()
     if isinstance(kind, type) and is_dataclass(kind):
-        left_out = {name for name in _left_out(kind) if getattr(value, name) is None}
-        kinds = [(n, k) for n, k in _field_kinds(kind).items() if n not in left_out]
+        kinds = [(n, k) for n, k in _field_kinds(kind).items() if n not in leave_out]
         return {n: encode(k, getattr(value, n), tensors, _join(at, n)) for n, k in kinds}
     if origin in (list, tuple):
         return [encode(args[0], item, tensors, _join(at, i)) for i, item in enumerate(value)]
     if origin is dict:
-        return {k: encode(args[1], item, tensors, _join(at, k)) for k, item in value.items()}
+        kinds = _kinds_by_key(args[1], value)
+        return {k: encode(kinds[k], item, tensors, _join(at, k)) for k, item in value.items()}
     return _SCALARS[kind](value)
 
 
-def decode(kind: Any, data: Any, tensors: Tensors, at: str = "") -> Any:
+def decode(
+    kind: Any, data: Any, tensors: Tensors, at: str = "", made: Mapping[str, Any] | None = None
+) -> Any:
     """Return a value of the annotated type, or raise an error if the data are not of this type.
 
     Parameters
@@ -85,6 +99,8 @@ def decode(kind: Any, data: Any, tensors: Tensors, at: str = "") -> Any:
         Arrays by path.
     at : str, default=""
         Path of the value.
+    made : dict of str to object, or None, default=None
+        Fields of the value itself that were left out when it was encoded.
 
     Returns
     -------
@@ -113,19 +129,26 @@ def decode(kind: Any, data: Any, tensors: Tensors, at: str = "") -> Any:
         return {k.removeprefix(start): x for k, x in tensors.items() if k.startswith(start)}
     if optional and data is None:
         return None
+    if hasattr(kind, "from_json"):
+        return _from_json(kind, data, at)
     if isinstance(kind, type) and is_dataclass(kind):
-        kinds = _field_kinds(kind)
         _require_value(isinstance(data, dict), at, data)
-        data = {**dict.fromkeys(_left_out(kind)), **data}
+        values = dict(made or {})
+        kinds = {n: k for n, k in _field_kinds(kind).items() if n not in values}
         for name in data.keys() ^ kinds.keys():
             raise ValueError(f"{'unexpected' if name in data else 'it lacks'} {_join(at, name)!r}")
-        return kind(**{n: decode(k, data[n], tensors, _join(at, n)) for n, k in kinds.items()})
+        values |= {n: decode(k, data[n], tensors, _join(at, n)) for n, k in kinds.items()}
+        try:
+            return kind(**values)
+        except ValueError as error:
+            raise ValueError(f"{error} (in {at!r})" if at else str(error)) from error
     if origin in (list, tuple):
         _require_value(isinstance(data, list), at, data)
         return origin(decode(args[0], x, tensors, _join(at, i)) for i, x in enumerate(data))
     if origin is dict:
         _require_value(isinstance(data, dict), at, data)
-        return {k: decode(args[1], x, tensors, _join(at, k)) for k, x in data.items()}
+        kinds = _kinds_by_key(args[1], data)
+        return {k: decode(kinds[k], x, tensors, _join(at, k)) for k, x in data.items()}
     accepted = (int, float) if kind is float else (kind,)  # JSON may hold a whole number for it
     _require_value(type(data) in accepted, at, data)
     _require_value(kind is not int or 0 <= data < _MAX_INT, at, data)
@@ -149,10 +172,102 @@ def require(fits: bool, problem: str) -> None:
         raise ValueError(problem)
 
 
+def _from_json(kind: Any, data: Any, at: str) -> Any:
+    """What a class makes of its JSON, unless it would write another one."""
+    try:
+        made = kind.from_json(data)
+        fits = made.to_json() == data
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        fits = False
+    _require_value(fits, at, data)
+    return made
+
+
 def _require_value(fits: bool, at: str, data: Any) -> None:
     """Raise an error that shows a value, unless it fits; the text is made only then."""
     if not fits:
         raise ValueError(f"its {at!r} cannot be {shorten(data)}")
+
+
+def require_array(
+    name: str,
+    x: Any,
+    shape: Sequence[int | None],
+    dtype: str = "float",
+    low: float = -MAX_FLOAT,
+    high: float = MAX_FLOAT,
+    *,
+    or_nan: bool = False,
+) -> None:
+    """Raise an error unless an array has a shape and a dtype, and its numbers are in a range.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    x : ndarray or Tensor
+        The array.
+    shape : sequence of (int or None)
+        Its shape; None is any size.
+    dtype : str, default="float"
+        Its dtype, or the beginning of the names of those that it may have.
+    low, high : float
+        The range; by default the numbers of float32.
+    or_nan : bool, default=False
+        Whether numbers may be NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview._codec import require_array
+    >>> require_array("mean", np.zeros(3), (2,))
+    Traceback (most recent call last):
+    ValueError: 'mean' should be 2 of float, but is [3] of float64
+    """
+    fits = x.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, x.shape, strict=True))
+    if not fits or not str(x.dtype).removeprefix("torch.").startswith(dtype):
+        wanted = " × ".join("any" if n is None else str(n) for n in shape) or "a number"
+        raise ValueError(
+            f"{name!r} should be {wanted} of {dtype}, but is {list(x.shape)} of {x.dtype}"
+        )
+    inside = (x >= low) & (x <= high)
+    fits = bool((inside | (x != x) if or_nan else inside).all())
+    require(fits, f"its {name!r} is not finite, or not between {low:g} and {high:g}")
+
+
+def check_plain(value: Any, where: str) -> Any:
+    """Raise an error for what JSON cannot hold, or would give back as something else.
+
+    Parameters
+    ----------
+    value : object
+        To be saved.
+    where : str
+        Its name, for the error.
+
+    Returns
+    -------
+    object
+        A copy of it.
+
+    Examples
+    --------
+    >>> from hotview._codec import check_plain
+    >>> check_plain({"columns": ["age", 2]}, "metadata_")
+    {'columns': ['age', 2]}
+    """
+    plain = value is None or isinstance(value, bool | int | str)
+    if plain or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, list):
+        return [check_plain(item, f"{where}[{i}]") for i, item in enumerate(value)]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: check_plain(item, f"{where}[{key!r}]") for key, item in value.items()}
+    raise TypeError(
+        f"Expected {where} to be what JSON can hold: None, True or False, a finite number, text, a "
+        f"list, or a dict whose keys are text; but it is {value!r} ({type(value).__name__}). "
+        "Convert it before saving."
+    )
 
 
 def shorten(value: Any) -> str:
@@ -197,10 +312,13 @@ def _field_kinds(kind: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(kind)}
 
 
-@cache
-def _left_out(kind: type) -> tuple[str, ...]:
-    """Fields of a dataclass that are left out where they are None."""
-    return tuple(field.name for field in fields(kind) if field.metadata == LEFT_OUT)
+def _kinds_by_key(kind: Any, items: Mapping[str, Any]) -> dict[str, Any]:
+    """The types of the values of a dict: by key, where their class has a registry of its kinds."""
+    registry = getattr(kind, "registry", None)
+    if registry is None:
+        return dict.fromkeys(items, kind)
+    require(items.keys() <= registry.keys(), f"there are no such parts: {shorten(sorted(items))}")
+    return {key: registry[key] for key in items}
 
 
 def _join(at: str, part: object) -> str:

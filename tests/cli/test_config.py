@@ -204,7 +204,7 @@ def test_what_is_written_gives_the_same_summary_and_the_same_model(
     first, second = hv.load(model), hv.load(again)
     assert first.metadata_["preprocessing"] == second.metadata_["preprocessing"]
     rng = np.random.default_rng(0)
-    new = {name: rng.normal(size=(9, n)) for name, (n, _) in first._shapes.items()}
+    new = {name: rng.normal(size=(9, n)) for name, (n, _) in first.model_.shapes.items()}
     np.testing.assert_array_equal(first.predict_proba(new), second.predict_proba(new))
     assert first.get_params()["hidden"] == second.get_params()["hidden"] == (8,)
 

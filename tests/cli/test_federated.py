@@ -14,7 +14,7 @@ import hotview as hv
 from hotview._archive import read_archive, write_archive
 from hotview.cli.federated_jobs import CountingChannel, SimulationJob, open_clients, read_app
 from hotview.federated import Server, Settings, join_partial_models
-from hotview.persistence.models import _MODEL
+from hotview.model.files import _MODEL
 
 from .conftest import run_quietly
 from .test_federated_jobs import NAMES, write_small_app
@@ -180,11 +180,10 @@ def test_missing_cells_stop_before_anything_is_trained(hotview, fresh):
 def test_a_part_that_somebody_changed_is_an_error_of_one_sentence(hotview, app, tmp_path, changes):
     first, *others = parts(app)
     archive, odd = read_archive(first, _MODEL), tmp_path / "odd.hotview"
-    facts = archive.metadata
+    metadata = archive.metadata["model"]["metadata"]
     for key, value in changes.items():
-        at = {"preprocessing": facts["metadata"]}
-        at.get(key, facts["metadata"]["federated"])[key] = value
-    write_archive(odd, _MODEL, archive.tensors, facts)
+        {"preprocessing": metadata}.get(key, metadata["federated"])[key] = value
+    write_archive(odd, _MODEL, archive.tensors, archive.metadata)
     out = tmp_path / "j.hotview"
     for command in (("inspect", odd), ("federated", "join", odd, *others, "-o", out)):
         result = hotview(*command, code=1)

@@ -10,7 +10,7 @@ from hotview import MultiViewEncoder
 from hotview.cli.inspect import describe_model, result_lines
 from hotview.datasets import make_views
 from hotview.evaluation import assess
-from hotview.persistence import load_model
+from hotview.model import load_model
 
 
 def test_results_are_sentences(model):
@@ -113,7 +113,7 @@ def test_the_exported_model_predicts_the_same(hotview, model, tmp_path):
     if "needs a newer torch" in result.err:
         pytest.skip(result.err)
     loaded = hv.load(model)
-    columns = loaded.columns_["blood"].to_json()["columns"]
+    columns = [column.to_json() for column in loaded.columns_["blood"].columns]
     assert columns[-1] == ["sex", ["F", "M"]]
     rng = np.random.default_rng(0)
     Xs = {n: rng.normal(size=(7, c.n_columns)) for n, c in loaded.columns_.items()}

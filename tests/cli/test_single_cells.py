@@ -120,7 +120,7 @@ def test_raw_counts_are_reduced_and_other_values_are_warned_of(hotview, cells, t
         "predict", out, cells / "rna.h5ad", "-o", tmp_path / "p.csv", "--layer", "lognorm"
     )
     assert "Expected 'rna' to hold raw counts, as at fit, but" in done.err
-    assert load(out)._batch_offsets["rna"].scaler is not None
+    assert load(out).model_.batch_offsets["rna"].scaler is not None
     hotview("evaluate", out, cells / "rna.h5ad", cells / "atac.h5ad")
 
 
@@ -178,7 +178,7 @@ def test_batches_of_tables(hotview, tmp_path):
     tables = [tmp_path / "a.csv", tmp_path / "b.csv"]
     ids = ("--id-column", "id", "--batch-column", "plate")
     hotview("fit", *tables, *ids, "-o", tmp_path / "t.hotview", *QUICK)
-    found = load(tmp_path / "t.hotview")._batch_offsets["a"]
+    found = load(tmp_path / "t.hotview").model_.batch_offsets["a"]
     np.testing.assert_allclose(found.offsets[1] - found.offsets[0], 5, atol=1)
     hotview("transform", tmp_path / "t.hotview", *tables, "-o", tmp_path / "f")
 

@@ -80,13 +80,13 @@ def test_members_are_those_of_a_single_one_and_others_and_probabilities_their_me
     model, arguments = classifier(0, n_estimators=3, fusion="average")  # with nothing left out
     one = classifier(0, fusion="average")[0].fit(**arguments)
     model.fit(**arguments)
-    assert model._ensemble.rule == one._ensemble.rule
+    assert model.model_.ensemble.rule == one.model_.ensemble.rule
     np.testing.assert_allclose(model.histories_[0]["loss"], one.history_["loss"], rtol=1e-4)
     assert model.histories_[1]["loss"] != model.histories_[0]["loss"]
     given = DATA[0].linked.items()
-    rows = {s: model._columns[name].transform(X) for s, (name, X) in enumerate(given)}
+    rows = {s: model.model_.views[s].scaler.transform(X) for s, (_, X) in enumerate(given)}
     with torch.inference_mode():
-        each = model._ensemble.prepare()(rows).exp().numpy()
+        each = model.model_.ensemble.prepare()(rows).exp().numpy()
     mean = np.mean(each, axis=0)
     np.testing.assert_allclose(model.predict_proba(DATA[0].linked), mean, rtol=1e-6)
 

@@ -156,15 +156,15 @@ def test_a_fit_keeps_scores_of_every_kind_of_row(pseudo_labels, request):
     else:
         model = hv.MultiViewClassifier(**SMALL, n_estimators=2, pseudo_labels=False)
         model.fit(DATA.linked, DATA.linked_target, unaligned=DATA.views)
-    assert {len(scores) for scores in model._set_scores.groups} == {len(DATA.linked_target)}
-    assert min(map(len, model._disagreement.groups)) >= len(DATA.linked_target)
+    assert {len(scores) for scores in model.model_.set_scores.groups} == {len(DATA.linked_target)}
+    assert min(map(len, model.model_.disagreement.groups)) >= len(DATA.linked_target)
     test = make_views(300, n_views=3, n_groups=1, labeled=1.0, random_state=0)
     views = {name: X[150:] for name, X in test.linked.items()}
     for names in (list(views), list(views)[:1], list(views)[1:]):
         given = {name: views[name] for name in names}
         sets, P = model.predict_set(given, 0.1), model.predict_proba(given)
         kind = {3: 4, 1: 0, 2: 3}[len(names)]
-        scores = model._set_scores.groups[kind]
+        scores = model.model_.set_scores.groups[kind]
         k = math.ceil((len(scores) + 1) * 0.9)
         expected = np.less_equal(1 - P, scores[k - 1] + 1e-9)
         expected[np.arange(len(P)), P.argmax(axis=1)] = True
@@ -207,7 +207,7 @@ def test_percentiles_of_disagreement_are_those_of_training_rows(model, tmp_path)
     given = {"view_1": DATA.views["view_1"][:50]}
     found = model.predict_disagreement(given, percentile=True)
     values = model.predict_disagreement(given)
-    scores = model._disagreement.groups[1]
+    scores = model.model_.disagreement.groups[1]
     np.testing.assert_allclose(found, [100 * (scores < x).mean() for x in values])
     loaded = hv.load(model.save(tmp_path / "m.hotview"), device="cpu")
     np.testing.assert_array_equal(loaded.predict_disagreement(given, percentile=True), found)
@@ -216,7 +216,7 @@ def test_percentiles_of_disagreement_are_those_of_training_rows(model, tmp_path)
     # Rows that lack views are compared with their kind.
     views = {name: X[:4].copy() for name, X in DATA.linked.items()}
     views["view_0"][0] = views["view_2"][0] = views["view_1"][1] = np.nan
-    assert model._group_rows(model._check(views)).tolist() == [1, 3, 4, 4]
+    assert model.model_.group_rows(model._check(views)).tolist() == [1, 3, 4, 4]
 
 
 def test_what_are_no_scores_is_refused():

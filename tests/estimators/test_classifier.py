@@ -477,7 +477,7 @@ def with_prior(**parameters):
 
 def test_a_given_prior_and_weights_of_classes_multiply_the_likelihood():
     plain = with_prior()
-    prior = np.exp(plain._ensemble.super_learner.log_prior[0])
+    prior = np.exp(plain.model_.ensemble.super_learner.log_prior[0])
     assert prior[2] < 0.9 / 3  # as among the labels
     given = with_prior(class_prior={0: 0.2, 1: 0.1, 2: 0.7})
     weighted = with_prior(class_weight={2: 5.0})
@@ -514,7 +514,7 @@ def test_a_model_predicts_from_all_views_and_each_and_the_same_after_loading(sit
     arguments, y = situation()
     model = voting(coupling="hot-reference", n_estimators=2).fit(**arguments)
     assert model.score(arguments["Xs"], y) > 0.9
-    assert (model._ensemble.predictors.joint is not None) == (situation is partial_rows)
+    assert (model.model_.ensemble.predictors.joint is not None) == (situation is partial_rows)
     loaded = load(model.save(tmp_path / "m.hotview"))
     new, truth = three_views()
     for names in (["a", "b", "c"], ["a"], ["b"], ["c"], ["a", "c"]):

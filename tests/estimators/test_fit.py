@@ -43,7 +43,7 @@ def test_bfloat16_learns_nearly_the_same_and_is_not_used_after(kind, n_estimator
     rounded, again = (fit(small(kind, **parameters, precision="bfloat16")) for _ in range(2))
     assert rounded.history_["loss"] == again.history_["loss"] != exact.history_["loss"]
     np.testing.assert_allclose(rounded.history_["loss"], exact.history_["loss"], rtol=0.03)
-    columns = rounded._columns["view_0"]
+    columns = rounded.model_.views[0].scaler
     X = torch.as_tensor((VIEWS["view_0"] - columns.mean) / columns.scale)
     exact = [copy.deepcopy(network.encoders[0]).double() for network in rounded.networks_]
     with torch.no_grad():

@@ -25,7 +25,7 @@ from hotview.federated.client_state import read_client_state
 from hotview.federated.labels import split_linked
 from hotview.federated.local_trainer import LocalTrainer
 from hotview.federated.privacy import ReleaseRecord, total_epsilon
-from hotview.persistence.models import MODEL_FORMAT
+from hotview.model.files import MODEL_FORMAT
 
 
 def one(folder, name="clinical", own=None, **more):

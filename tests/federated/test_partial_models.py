@@ -10,8 +10,8 @@ import hotview as hv
 from hotview._archive import read_archive, write_archive
 from hotview.federated import ClientData, Message, join_partial_models
 from hotview.federated.partial_models import read_federation, save_partial_model
-from hotview.persistence import save_model
-from hotview.persistence.models import _MODEL
+from hotview.model import save_model
+from hotview.model.files import _MODEL
 
 
 class Trained:
@@ -177,7 +177,7 @@ def resealed(path, out, **changes):
     return out
 
 
-NOTE = "metadata__federated"
+NOTE = "model__metadata__federated"
 
 
 @pytest.mark.parametrize(
@@ -195,8 +195,8 @@ NOTE = "metadata__federated"
         {f"{NOTE}__settings": {"rounds": 10**9}},
         {f"{NOTE}__more": 1},
         {NOTE: 3},
-        {"metadata__preprocessing": {"views": 3}},
-        {"trained_on": {"linked": []}},  # a part describes no rows
+        {"model__metadata__preprocessing": {"views": 3}},
+        {"model__trained_on": {"linked": []}},  # a part describes no rows
     ),
 )
 def test_a_part_with_anything_else_in_it_is_refused_by_name(trained, tmp_path, changes):
@@ -205,7 +205,7 @@ def test_a_part_with_anything_else_in_it_is_refused_by_name(trained, tmp_path, c
     with pytest.raises(ValueError, match=expected):
         join_partial_models([part, trained.parts["genetic"]], tmp_path / "a.hotview")
     assert not (tmp_path / "a.hotview").exists()
-    if any(key.startswith((NOTE, "trained_on")) for key in changes):
+    if any(key.startswith((NOTE, "model__trained_on")) for key in changes):
         with pytest.raises(ValueError, match=r"^(it|Expected|unexpected)"):
             read_federation(hv.load(part))
 
@@ -257,7 +257,7 @@ def test_every_organization_may_treat_missing_cells_in_its_own_way(tmp_path):
     given = Trained(tmp_path, own, rounds=1)
     model = hv.load(given.join(tmp_path / "a.hotview"))
     assert model.impute == {"clinical": None, **methods}
-    assert model._columns["imaging"].indicators.tolist() == [1]
+    assert model.model_.views[2].scaler.indicators.tolist() == [1]
     for name in methods:
         part, X = hv.load(given.parts[name]), {name: np.asarray(own[name].table.data)}
         assert part.impute == methods[name]

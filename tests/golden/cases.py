@@ -16,7 +16,6 @@ import hotview as hv
 from hotview.datasets import make_views
 from hotview.estimators.batched_fit import fit_batched
 from hotview.evaluation.record import make_record
-from hotview.export import to_onnx
 from hotview.federated import (
     Client,
     ClientData,
@@ -25,6 +24,7 @@ from hotview.federated import (
     Settings,
     join_partial_models,
 )
+from hotview.model import to_onnx
 from paper.estimators import constructor_parameters
 from paper.models import SETTINGS
 from tests.golden.record import summarize

@@ -24,7 +24,7 @@ def similarity(S=4, groups=None, *, within=True, p=0.001):
         value[-1] = value[:, -1] = -0.014
         p_value[-1] = p_value[:, -1] = 0.4
     np.fill_diagonal(value, 1.0)
-    pairs = (value, value - 0.1, value + 0.05, p_value, np.full((S, S), 60))
+    pairs = (value, value - 0.1, np.minimum(value + 0.05, 1), p_value, np.full((S, S), 60))
     beyond = PairSimilarity(value / 2, *pairs[1:]) if within else None
     return ViewSimilarity(*pairs, beyond, groups, 0.97)
 

@@ -44,7 +44,7 @@ def test_counts_become_roots_of_shares_of_their_row():
 def test_what_is_missing_from_sparse_rows_is_filled_as_in_dense_ones(kind):
     X = make_counts()
     X[2, 5], X[3, [1, 7]], X[9] = np.nan, np.nan, np.nan
-    roots = root_shares(X) if kind == "counts" else X
+    roots = root_shares(X).astype(np.float64) if kind == "counts" else X
     mean, scale = np.nanmean(roots, axis=0), np.nanstd(roots, axis=0) + 0.1
     scaler = ColumnScaler(mean, scale, mean, kind)
     known = np.delete(X, 9, axis=0)  # absent rows do not determine components

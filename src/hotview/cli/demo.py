@@ -25,7 +25,7 @@ from hotview.evaluation import (
     PerViewLabelPropagation,
 )
 from hotview.evaluation.record.model_summary import describe_views
-from hotview.persistence import check_model_path, save_model
+from hotview.model import check_model_path, save_model
 from hotview.report.figures import check_picture_path, new_figure, plot_matrix, save_figure
 from hotview.report.tables import matrix_table
 

@@ -27,7 +27,7 @@ def export(
 ) -> None:
     """Export a model as ONNX: raw columns of every view in, probabilities or features out."""
     from hotview.cli.models import open_model
-    from hotview.export import to_onnx
+    from hotview.model import to_onnx
 
     check_new_file(onnx, force=force)
     opened = open_model(model, device="cpu")

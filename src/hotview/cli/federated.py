@@ -167,7 +167,7 @@ def join(
 ) -> None:
     """Join partial models to one model, which predicts from any of their views."""
     from hotview.federated import join_partial_models
-    from hotview.persistence import check_model_path, load_model
+    from hotview.model import check_model_path, load_model
 
     check_model_path(out)
     check_new_file(out, force=force)

@@ -37,8 +37,8 @@ from hotview.ingest.dataset import DatasetFiles, TableDataset, read_dataset
 from hotview.ingest.holdout import HoldoutSplit, hash_ids, keep_linked, split_holdout
 from hotview.ingest.tables import split_name
 from hotview.losses.specifications import as_coupling, as_regularizer
+from hotview.model import check_model_path
 from hotview.omics.checks import warn_of_chance_links
-from hotview.persistence import check_model_path
 
 __all__ = ["FitJob", "fit_dataset", "make_estimator", "run_fit"]
 
@@ -144,7 +144,7 @@ def _fit(job: FitJob, write_config: Callable[[], str | None]) -> int:
         return 0
     resume = job.resume or (estimator.checkpoint is not None and _is_restarted())
     fit_dataset(estimator, dataset, paired=paired, resume=resume)
-    estimator._batch_offsets = corrector.offsets or None
+    estimator.model_.batch_offsets = corrector.offsets
     if any(view.obs is not None for view in dataset.opened):
         warn_of_chance_links(estimator)
     # A process that ends before the model is saved would count as lost.

@@ -39,8 +39,8 @@ from hotview.ingest.preprocessing import (
     read_rows,
 )
 from hotview.ingest.tables import open_table, read_batches
+from hotview.model import load_model
 from hotview.omics.checks import read_settings, warn_of_other_values
-from hotview.persistence import load_model
 from hotview.training.drift import DriftReport
 
 __all__ = [
@@ -99,7 +99,7 @@ class OpenModel:
 
     def _correct(self, name: str, rows: TableRows) -> TableRows:
         """Return rows of a view without the offsets of their batches."""
-        found, column = (self.estimator._batch_offsets or {}).get(name), self.batch_column
+        found, column = self.estimator.model_.batch_offsets.get(name), self.batch_column
         if found is None or rows.view is None or column is None:
             return rows
         batches = read_batches(rows.view, column)
@@ -126,7 +126,8 @@ class OpenModel:
 
     def check_drift(self, views: Mapping[str, Any]) -> DriftReport | None:
         """Compare rows with those of the fit; None if the model does not know their ranges."""
-        return self.estimator.check_drift(views) if self.estimator._ranges else None
+        known = all(view.ranges is not None for view in self.estimator.model_.views)
+        return self.estimator.check_drift(views) if known else None
 
     def read_labels(self, given: ModelInput, path: str | None) -> list[Any]:
         """Return the label of each aligned row, None where there is none."""
@@ -233,8 +234,8 @@ def _preprocessing_of_cells(estimator: Any) -> Preprocessing:
     if not settings:
         return Preprocessing(estimator.columns_)
     columns = dict(estimator.columns_)
-    for name, found in (estimator._batch_offsets or {}).items():
-        if found is not None and found.scaler is not None:
+    for name, found in estimator.model_.batch_offsets.items():
+        if found.scaler is not None:
             columns[name] = ViewColumns(None, found.scaler.n_columns)
     text = {option: settings[option] for option in ("obsm", "layer") if settings.get(option)}
     return Preprocessing(columns, CELL_NAMES, text=text)
@@ -460,7 +461,7 @@ def read_training_dataset(model: OpenModel) -> TableDataset | None:
         preprocessing.match_ids,
         preprocessing.batch_column,
     )
-    corrector = BatchCorrector(dict(model.estimator._batch_offsets or {}))
+    corrector = BatchCorrector(model.estimator.model_.batch_offsets)
     dataset, fraction = read_dataset(files, corrector), metadata["hold_out"]
     if metadata["linked_only"]:
         dataset = keep_linked(dataset)

@@ -64,12 +64,12 @@ def prediction_columns(
     for j, name in enumerate(estimator.classes_.tolist()):
         columns[f"probability_{name}"] = P[:, j]
     if alpha is not None:
-        sets = estimator._predict_set(P, groups, alpha)
+        sets = estimator.model_.predict_sets(P, groups, alpha)
         columns["set"] = ["|".join(map(str, estimator.classes_[s].tolist())) for s in sets]
         columns["n_set"] = sets.sum(axis=1)
     if len(estimator.networks_) > 1:
         columns["disagreement"] = disagreement
-        columns["disagreement_percentile"] = estimator._percentiles(disagreement, groups)
+        columns["disagreement_percentile"] = estimator.model_.percentiles(disagreement, groups)
     columns["n_views"] = sum(present.astype(int) for present in rows.present.values())
     return {**_id_column(model, rows.ids.tolist(), columns, from_file=rows.has_ids), **columns}
 

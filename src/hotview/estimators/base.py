@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,35 +18,38 @@ from sklearn.utils.validation import check_is_fitted
 from hotview._messages import warn_user
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import ViewTable, check_aligned_tables, check_choice, check_known_tables
-from hotview.estimators.diagnostics import describe_training
 from hotview.estimators.html_summary import summarize_as_html
-from hotview.estimators.inference import encode_rows
 from hotview.estimators.parameters import Parameters, check_nested, check_parameters, pick_processes
 from hotview.estimators.randomness import keep_random
 from hotview.ingest.columns import ViewColumns
-from hotview.ingest.frames import encode_known_views, encoded_shapes
-from hotview.losses import Coupling
+from hotview.ingest.frames import encode_known_views
 from hotview.losses.specifications import as_coupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.semisupervised.calibration import ScoresByViews
 from hotview.similarity import CommonSpace, ViewSimilarity
-from hotview.training.column_scaler import ColumnScaler
-from hotview.training.drift import ColumnRanges, DriftReport, compare_view
-from hotview.training.row_stream import check_rows
-from hotview.training.rows import ViewRows
-from hotview.training.table_scan import check_finite
+from hotview.training.drift import DriftReport
 from hotview.training.threads import existing_threads
 from hotview.training.trainer import History
-from hotview.training.view_plan import ViewPlan, match_columns, solve_mean_plan
+from hotview.training.view_plan import ViewPlan
 
 if TYPE_CHECKING:
     from hotview.data import Data
-    from hotview.estimators.batch_correction import BatchOffsets
     from hotview.estimators.fit import Fit
+    from hotview.model.model import Model
 
 __all__ = ["CONTAINERS", "MultiViewEstimator", "output_container", "wrap_rows"]
 
 CONTAINERS = ("default", "pandas", "polars")
+
+
+def _of_model(name: str) -> Any:
+    """A fitted attribute: that of `model_`; before `fit`, there is none."""
+
+    def get(estimator: Any) -> Any:
+        check_is_fitted(estimator)
+        return getattr(estimator.model_, name)
+
+    return property(get, lambda estimator, value: setattr(estimator.model_, name, value))
 
 
 class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
@@ -55,32 +58,27 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
     #: weight of the view regularizer where it has none of its own
     _regularizer_weight: ClassVar[float]
 
-    view_names_: list[str]
-    n_views_: int
-    n_features_per_view_: dict[str, int]
-    columns_: dict[str, ViewColumns]
-    network_: MultiViewNetwork
-    networks_: list[MultiViewNetwork]
-    history_: History
-    histories_: list[History]
-    plan_: ViewPlan | None
-    plans_: list[ViewPlan] | None
-    view_similarity_: ViewSimilarity | None
-    common_space_: CommonSpace | None
-    references_: Array | None
-    batch_size_: int
-    trained_on_: dict[str, Any]
-    fit_warnings_: list[str]
-    metadata_: dict[str, Any]
-    _columns: dict[str, ColumnScaler]
-    _shapes: dict[str, tuple[int, tuple[str, ...] | None]]
-    #: scores of left-out rows and disagreement about training rows, of classifiers
-    _set_scores: ScoresByViews | None = None
-    _disagreement: ScoresByViews | None = None
-    #: where the training values of columns are; federations do not tell
-    _ranges: dict[str, ColumnRanges] | None = None
-    #: offsets of batches that were subtracted from views before `fit`, None for a view without
-    _batch_offsets: dict[str, BatchOffsets | None] | None = None
+    #: everything that `fit` learned
+    model_: Model
+    view_names_: list[str] = _of_model("names")
+    n_views_: int = _of_model("n_views")
+    n_features_per_view_: dict[str, int] = _of_model("n_features_per_view")
+    columns_: dict[str, ViewColumns] = _of_model("columns")
+    preprocessing_: dict[str, str] = _of_model("preprocessing")
+    network_: MultiViewNetwork = _of_model("network")
+    networks_: list[MultiViewNetwork] = _of_model("networks")
+    history_: History = _of_model("history")
+    histories_: list[History] = _of_model("histories")
+    plan_: ViewPlan | None = _of_model("plan")
+    plans_: list[ViewPlan] | None = _of_model("plans")
+    view_similarity_: ViewSimilarity | None = _of_model("view_similarity")
+    view_labels_: IntArray | None = _of_model("view_labels")
+    common_space_: CommonSpace | None = _of_model("common_space")
+    references_: Array | None = _of_model("references")
+    batch_size_: int = _of_model("batch_size")
+    trained_on_: dict[str, Any] = _of_model("trained_on")
+    fit_warnings_: list[str] = _of_model("warnings")
+    metadata_: dict[str, Any] = _of_model("metadata")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -154,54 +152,10 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         return check_parameters(self.get_params(deep=False), self._regularizer_weight)
 
     def _set_fitted(self, fit: Fit, start: float) -> None:
-        """Set the attributes of a fit that began at `start`."""
-        prepared, rows = fit.prepared, fit.prepared.rows
-        trainings = [member.training for member in prepared.members]
-        self._set_views({name: rows.columns for name, rows in prepared.data.views.items()})
-        self._set_networks(
-            [training.network for training in trainings],
-            [training.history for training in trainings],
-        )
-        self.batch_size_ = trainings[0].sampler.batch_size
-        self._set_plans(fit.plans)
-        couplings = [training.objective.coupling for training in trainings]
-        self.references_ = _references(couplings, self.plans_)
-        self.view_similarity_, self.common_space_ = fit.similarity, fit.common_space
-        self._columns = {name: scan.scaler for name, scan in rows.scans.items()}
-        self._ranges = {name: scan.ranges for name, scan in rows.scans.items()}
-        self.fit_warnings_ = list(prepared.warnings.texts)
-        self.metadata_ = {}
-        self._batch_offsets = None
-        seconds = time.perf_counter() - start
-        self.trained_on_ = describe_training(prepared.data, prepared.p, seconds, self._device)
+        """Keep the model of a fit that began at `start`."""
+        from hotview.estimators.diagnostics import model_of
 
-    @property
-    def view_labels_(self) -> IntArray | None:
-        """The group of every view, if linked rows show stable groups; else None."""
-        check_is_fitted(self)
-        return None if self.view_similarity_ is None else self.view_similarity_.groups
-
-    @property
-    def preprocessing_(self) -> dict[str, str]:
-        """What was done to the columns of every view, in words."""
-        check_is_fitted(self)
-        return {name: columns.description for name, columns in self._columns.items()}
-
-    def _set_views(self, columns: Mapping[str, ViewColumns]) -> None:
-        self.view_names_, self.n_views_, self.columns_ = list(columns), len(columns), dict(columns)
-        self.n_features_per_view_ = {
-            name: own.n_columns if own.columns is None else len(own.columns)
-            for name, own in columns.items()
-        }
-        self._shapes = encoded_shapes(columns)
-
-    def _set_networks(self, networks: list[MultiViewNetwork], histories: list[History]) -> None:
-        self.networks_, self.histories_ = networks, histories
-        self.network_, self.history_ = networks[0], histories[0]
-
-    def _set_plans(self, plans: list[ViewPlan]) -> None:
-        self.plans_ = plans or None
-        self.plan_ = solve_mean_plan(plans, as_coupling(self.coupling).planner) if plans else None
+        self.model_ = model_of(fit, time.perf_counter() - start)
 
     def transform(self, Xs: Views, space: str = "features") -> Any:
         """Encode rows of any of the views.
@@ -236,11 +190,14 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         """Encode rows as `transform` does, without its warning."""
         tables = self._check(Xs)
         check_choice("space", space, ("features", "common"))
-        rows = self._rows(tables)
-        encoded = {self.view_names_[s]: self._encode(s, view, space) for s, view in rows.items()}
-        if isinstance(Xs, Mapping):
-            return {name: encoded.get(name) for name in Xs}
-        return [encoded.get(name) for name in self.view_names_]
+        container, names = output_container(self), self.model_.feature_names
+        encoded = {
+            name: wrap_rows(container, Y, names(name, space), tables[name])
+            for name, Y in self.model_.encode(tables, space).items()
+        }
+        order = Xs if isinstance(Xs, Mapping) else self.model_.names
+        found = {name: encoded.get(name) for name in order}
+        return found if isinstance(Xs, Mapping) else list(found.values())
 
     def _warn_of_common_space(self) -> None:
         """Warn if rows of different views cannot be compared in the common space, as far as known.
@@ -306,22 +263,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
             are far outside.
         """
         tables = self._check(Xs)
-        if self._ranges is None:
-            raise ValueError(
-                "Expected a model that knows the ranges of its columns, but one of a federation "
-                "does not, because these are not shared. Compare rows where the model was trained."
-            )
-        return DriftReport(
-            {
-                name: compare_view(
-                    table,
-                    self._ranges[name],
-                    is_counts=self._columns[name].is_counts,
-                    names=self._shapes[name][1],
-                )
-                for name, table in tables.items()
-            }
-        )
+        return self.model_.check_drift(tables)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the features of all views, one view after the other.
@@ -337,10 +279,8 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
             ``"pix_0"``, ``"pix_1"``, ….
         """
         check_is_fitted(self)
-        names = [
-            name for view in self.view_names_ for name in self._feature_names(view, "features")
-        ]
-        return np.array(names, dtype=object)
+        names = map(self.model_.feature_names, self.model_.names)
+        return np.array(list(chain.from_iterable(names)), dtype=object)
 
     def set_output(self, *, transform: str | None = None) -> MultiViewEstimator:
         """Choose the container of every view that `transform` returns.
@@ -375,7 +315,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         Path
             Where it is.
         """
-        from hotview.persistence.models import save_model  # which imports the estimators
+        from hotview.model.files import save_model
 
         return save_model(self, path)
 
@@ -404,30 +344,19 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _html_repr(self) -> str:
         """What was learned, for notebooks; before `fit`, scikit-learn's diagram."""
-        if not hasattr(self, "trained_on_"):
+        if not hasattr(self, "model_"):
             return str(super()._html_repr())
         return summarize_as_html(self)
-
-    def _feature_names(self, view: str, space: str) -> list[str]:
-        s = self.view_names_.index(view)
-        U = self.network_.maps[s]
-        assert isinstance(U, torch.nn.Linear)
-        n = U.out_features if space == "common" else U.in_features
-        return [f"{view}_{j}" for j in range(n * len(self.networks_))]
-
-    def _encode(self, s: int, view: ViewRows, space: str) -> Any:
-        Y = encode_rows(self.networks_, s, view, space)
-        names = self._feature_names(self.view_names_[s], space)
-        return wrap_rows(output_container(self), Y, names, view.tables[0])
 
     def _check(self, Xs: Views, y: Any = None, *, aligned: bool = False) -> dict[str, ViewTable]:
         """Validate views against those of `fit`; `aligned` ones have the same rows, as has y.
 
-        Entries are validated by `_rows`.
+        Entries are validated by `Model.rows`.
         """
         check_is_fitted(self)
-        Xs = encode_known_views(Xs, self.columns_, self._left_out)
-        tables = check_known_tables(Xs, self.view_names_, self._shapes)
+        model = self.model_
+        Xs = encode_known_views(Xs, model.columns, self._left_out)
+        tables = check_known_tables(Xs, model.names, model.shapes)
         if aligned:
             check_aligned_tables(tables, y)
         return tables
@@ -435,7 +364,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
     @property
     def _left_out(self) -> set[str]:
         """Columns of ids, labels and groups, and dropped ones, of a fit on the command line."""
-        files = self.metadata_.get("preprocessing")
+        files = self.model_.metadata.get("preprocessing")
         if not isinstance(files, Mapping):
             return set()
         keys, drop = (
@@ -444,35 +373,6 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         )
         names = [*map(files.get, keys), *(drop if isinstance(drop, list) else ())]
         return {name for name in names if isinstance(name, str)}
-
-    @property
-    def _device(self) -> torch.device:
-        return next(self.network_.maps.parameters()).device
-
-    def _rows(self, tables: Mapping[str, ViewTable]) -> dict[int, ViewRows]:
-        """Rows of some views, by number of the view, for `map_rows`; their entries are checked."""
-        rows, device = {}, self._device
-        for s, name in enumerate(self.view_names_):
-            if name in tables:
-                table, scaler = tables[name], self._columns[name]
-                rows[s] = ViewRows([table], scaler, device, once=True)
-                check_rows(rows[s], partial(check_finite, name, table, scaler.impute, scaler))
-        return rows
-
-
-def _references(couplings: Sequence[Coupling], plans: Sequence[ViewPlan] | None) -> Array | None:
-    """The learned references; with several members those of each, in the order of `plan_`."""
-    clouds = [
-        coupling.references.detach().cpu().numpy()
-        for coupling in couplings
-        if coupling.reference_based
-    ]
-    if not clouds:
-        return None
-    if len(clouds) == 1 or plans is None:
-        return clouds[0]
-    orders = match_columns(plans)
-    return np.stack([cloud[order] for cloud, order in zip(clouds, orders, strict=True)])
 
 
 def output_container(estimator: Any) -> str:

@@ -11,6 +11,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
+from hotview._codec import require, require_array
 from hotview._messages import warn_user
 from hotview._types import Array, IntArray
 from hotview._validation import check_tables
@@ -46,6 +47,14 @@ class BatchOffsets:
     batches: list[str]
     offsets: Array
     scaler: ColumnScaler | None
+
+    def __post_init__(self) -> None:
+        n_batches, scaler = len(self.batches), self.scaler
+        require(0 < len(set(self.batches)) == n_batches, "its batches have no different names")
+        n_columns = None if scaler is None else scaler.n_outputs
+        require_array("offsets", self.offsets, (n_batches, n_columns), "float64")
+        fits = scaler is None or (scaler.components is not None and scaler.fill is None)
+        require(fits, "its batches have no reduction")
 
     def correct(self, X: Any, batches: Sequence[str], view: str) -> Array:
         """Return reduced rows without the offset of their batch; 0 for one that is not known.

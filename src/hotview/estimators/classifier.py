@@ -12,31 +12,15 @@ import numpy.typing as npt
 import torch
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
-from hotview._messages import warn_user
 from hotview._types import Array, IntArray, Views
-from hotview._validation import ViewTable
 from hotview.data import Data, hold_out, labeled_data, validation_data
 from hotview.data.labels import check_all_known
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.inference import predict_rows, prediction_error
 from hotview.estimators.randomness import Randomness, keep_random
 from hotview.losses.specifications import RegularizerSpec
-from hotview.nn.batched import NetworkOutputs
-from hotview.semisupervised.calibration import (
-    check_alpha,
-    disagreement,
-    group_rows,
-    log_mean,
-    rows_needed,
-    score_sets,
-)
+from hotview.semisupervised.calibration import check_alpha, disagreement, log_mean
 from hotview.semisupervised.class_prior import replace_prior, weigh_classes
-from hotview.training.table_scan import check_finite
-
-if TYPE_CHECKING:
-    from hotview.estimators.fit import Fit
 
 __all__ = ["MultiViewClassifier"]
 
@@ -310,21 +294,17 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
             )
         return data
 
-    def _set_fitted(self, fit: Fit, start: float) -> None:
-        super()._set_fitted(fit, start)
-        learner = fit.learner
-        assert learner is not None
-        self.classes_ = fit.prepared.data.known.classes
-        self._learner = learner
-        self._set_scores, self._disagreement = learner.set_scores, learner.disagreement
-        self.trained_on_["out_of_fold"] = learner.scores
+    @property
+    def classes_(self) -> Array:
+        """The classes, sorted."""
+        check_is_fitted(self)
+        assert self.model_.classes is not None
+        return self.model_.classes
 
     @property
     def out_of_fold_(self) -> dict[str, dict[str, Any]]:
         """Scores on labels that were left out, by view and for all views; empty without any."""
-        check_is_fitted(self)
-        scores: dict[str, dict[str, Any]] = self.trained_on_.get("out_of_fold", {})
-        return scores
+        return {} if self.model_.learner is None else self.model_.learner.scores
 
     def predict_proba(self, Xs: Views) -> Array:
         """Probabilities of the classes, from whichever views are present.
@@ -342,7 +322,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ndarray of shape (rows, classes)
             Rows add up to 1; columns are in the order of `classes_`.
         """
-        return self._predict(self._check(Xs, aligned=True), lambda log_p: log_mean(log_p).exp())
+        tables = self._check(Xs, aligned=True)
+        return self.model_.predict(tables, lambda log_p: log_mean(log_p).exp())
 
     def predict_log_proba(self, Xs: Views) -> Array:
         """Logarithms of the probabilities of the classes.
@@ -357,7 +338,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ndarray of shape (rows, classes)
             Columns are in the order of `classes_`.
         """
-        return self._predict(self._check(Xs, aligned=True), log_mean)
+        tables = self._check(Xs, aligned=True)
+        return self.model_.predict(tables, log_mean)
 
     def predict_set(self, Xs: Views, alpha: float = 0.1) -> Array:
         r"""Sets of classes that hold the true one in a share of 1 − α of rows like those labeled.
@@ -390,20 +372,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         rather than too small.
         """
         alpha, tables = check_alpha(alpha), self._check(Xs, aligned=True)
-        P = self._predict(tables, lambda log_p: log_mean(log_p).exp())
-        return self._predict_set(P, self._group_rows(tables), alpha)
-
-    def _predict_set(self, P: Array, groups: IntArray, alpha: float) -> Array:
-        """Sets of rows by their probabilities and groups."""
-        sets, n_whole = score_sets(P, groups, self._set_scores, alpha)
-        if n_whole > 0:
-            warn_user(
-                f"Expected at least {rows_needed(alpha)} labels that ensemble members left out, "
-                f"for sets with alpha={alpha:g}, but there are fewer: the sets of {n_whole} rows "
-                "hold all classes. Label more rows, choose a larger alpha, or fit with "
-                "fusion='weighted' and several n_estimators."
-            )
-        return sets
+        P = self.model_.predict(tables, lambda log_p: log_mean(log_p).exp())
+        return self.model_.predict_sets(P, self.model_.group_rows(tables), alpha)
 
     def predict_disagreement(self, Xs: Views, *, percentile: bool = False) -> Array:
         r"""Disagreement of the ensemble members about every row: the mutual information, in nats.
@@ -427,50 +397,22 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
             Zeros with one member.
         """
         tables = self._check(Xs, aligned=True)
-        found = self._predict(tables, disagreement)
-        return self._percentiles(found, self._group_rows(tables)) if percentile else found
-
-    def _percentiles(self, values: Array, groups: IntArray) -> Array:
-        """Percentiles of disagreement among training rows; 0 where nothing is known of these."""
-        if self._disagreement is None:
-            return np.zeros(len(values))
-        return np.nan_to_num(self._disagreement.percentiles(values, groups))
-
-    def _group_rows(self, tables: Mapping[str, ViewTable]) -> IntArray:
-        """Groups of rows by the views that they have and that count; see `group_rows`."""
-        present = np.zeros((next(iter(tables.values())).n_rows, self.n_views_), dtype=bool)
-        for name, table in tables.items():
-            scaler = self._columns[name]
-            rows = check_finite(name, table, scaler.impute, scaler)
-            present[rows, self.view_names_.index(name)] = True
-        return group_rows(self._learner.rule.count_views(torch.from_numpy(present)).numpy())
+        found = self.model_.predict(tables, disagreement)
+        if not percentile:
+            return found
+        return self.model_.percentiles(found, self.model_.group_rows(tables))
 
     def _predict_both(
         self, Xs: Views, progress: Callable[[int], object] | None = None
     ) -> tuple[Array, Array, IntArray]:
         """Probabilities, disagreement and groups; `progress` gets numbers of rows done."""
         tables = self._check(Xs, aligned=True)
-        both = self._predict(
+        both = self.model_.predict(
             tables,
             lambda log_p: torch.hstack([log_mean(log_p).exp(), disagreement(log_p)[:, None]]),
             progress,
         )
-        return both[:, :-1], both[:, -1], self._group_rows(tables)
-
-    def _predict(
-        self,
-        tables: Mapping[str, ViewTable],
-        reduce: Callable[[Tensor], Tensor],
-        progress: Callable[[int], object] | None = None,
-    ) -> Array:
-        """The reduced log-probabilities of all members; see `predict_ensemble`."""
-        views = self._rows(tables)
-        predict = partial(self._learner.log_proba, outputs=NetworkOutputs(self.networks_))
-        reduced = predict_rows(predict, views, reduce, progress)
-        is_empty = np.isnan(reduced if reduced.ndim == 1 else reduced[:, 0])
-        if is_empty.any():
-            raise prediction_error(np.flatnonzero(is_empty), views, self.view_names_)
-        return reduced
+        return both[:, :-1], both[:, -1], self.model_.group_rows(tables)
 
     def predict(self, Xs: Views) -> Array:
         """The most probable class of every row, from whichever views are present.
@@ -511,7 +453,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         with keep_random():
             from sklearn.metrics import accuracy_score
 
-        log_probs = self._predict(self._check(Xs, y, aligned=True), log_mean)
+        tables = self._check(Xs, y, aligned=True)
+        log_probs = self.model_.predict(tables, log_mean)
         predicted = self.classes_[log_probs.argmax(axis=1)]
         truth = check_all_known(y, len(predicted), self.unlabeled_marker)
         return float(accuracy_score(truth, predicted, sample_weight=sample_weight))

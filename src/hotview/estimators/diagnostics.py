@@ -1,4 +1,4 @@
-"""Warnings of a fit, and the description of what a model was trained on."""
+"""What a fit says and leaves: warnings, what it was trained on, and the model."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from hotview._types import Array
 from hotview.data import Data
 from hotview.data.leakage import leakage_warnings
 from hotview.estimators.parameters import impute_of
+from hotview.losses import Coupling
+from hotview.model.model import Model, ModelView
 from hotview.semisupervised.sentences import score_warnings, shift_warnings
 from hotview.training.pca import effective_rank, total_std
 from hotview.training.precision import used_precision
 from hotview.training.progress import wants_progress
-from hotview.training.view_plan import ViewPlan, solve_mean_plan
+from hotview.training.view_plan import ViewPlan, match_columns, solve_mean_plan
 
 if TYPE_CHECKING:
     from hotview.estimators.fit import Fit
@@ -38,6 +40,7 @@ __all__ = [
     "collapse_warning",
     "describe_training",
     "interrupt_warning",
+    "model_of",
     "plan_warning",
     "warn_of_input",
     "warn_of_labels",
@@ -325,6 +328,58 @@ def warn_of_result(warnings: FitWarnings, fit: Fit, *, interrupted: bool) -> Non
     warnings.add(collapse_warning(prepared.data.names, latents, n_columns, expected, remedies))
     plan = solve_mean_plan(fit.plans, p["coupling"].planner)
     warnings.add(plan_warning(plan), ConvergenceWarning)
+
+
+def model_of(fit: Fit, seconds: float) -> Model:
+    """The model that a finished fit has learned.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit.
+    seconds : float
+        Its duration.
+    """
+    prepared, learner = fit.prepared, fit.learner
+    data, p = prepared.data, prepared.p
+    trainings = [member.training for member in prepared.members]
+    couplings = [training.objective.coupling for training in trainings]
+    trained_on = describe_training(data, p, seconds, prepared.rows.views[0].device)
+    views = [
+        ModelView(name, data.views[name].columns, scan.scaler, scan.ranges)
+        for name, scan in prepared.rows.scans.items()
+    ]
+    return Model(
+        views,
+        [training.network for training in trainings],
+        [training.history for training in trainings],
+        trainings[0].sampler.batch_size,
+        trained_on,
+        list(prepared.warnings.texts),
+        {},
+        plan=solve_mean_plan(fit.plans, p["coupling"].planner) if fit.plans else None,
+        plans=fit.plans or None,
+        references=_references(couplings, fit.plans),
+        view_similarity=fit.similarity,
+        common_space=fit.common_space,
+        classes=None if data.targets is None else data.targets.classes,
+        learner=learner,
+    )
+
+
+def _references(couplings: Sequence[Coupling], plans: Sequence[ViewPlan]) -> Array | None:
+    """The learned references; with several members those of each, in the order of `plan_`."""
+    clouds = [
+        coupling.references.detach().cpu().numpy()
+        for coupling in couplings
+        if coupling.reference_based
+    ]
+    if not clouds:
+        return None
+    if len(clouds) == 1 or not plans:
+        return clouds[0]
+    orders = match_columns(plans)
+    return np.stack([cloud[order] for cloud, order in zip(clouds, orders, strict=True)])
 
 
 def describe_training(

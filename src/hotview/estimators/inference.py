@@ -108,6 +108,3 @@ def overflow_error() -> ValueError:
         "Expected finite outputs, but the weights of the model are so large, or not finite, that "
         "they overflow. Check rows for extreme values; else load another model, or fit again."
     )
-
-
-EnsembleMember = FusionRule = HeadEnsemble = PredictorEnsemble = object

@@ -25,7 +25,7 @@ from hotview.federated.partial_models import save_partial_model
 from hotview.federated.privacy import GaussianMechanism, Privacy, ReleaseRecord, total_epsilon
 from hotview.federated.schema import Session, check_request, check_training_request
 from hotview.federated.settings import Settings
-from hotview.persistence.models import MODEL_FORMAT
+from hotview.model.files import MODEL_FORMAT
 
 __all__ = ["Client"]
 

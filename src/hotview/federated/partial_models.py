@@ -29,8 +29,8 @@ from hotview.ingest.frames import columns_of
 from hotview.ingest.preprocessing import Preprocessing
 from hotview.losses import Planner
 from hotview.losses.specifications import as_coupling, as_regularizer
+from hotview.model import Model, ModelView, check_model_path, load_model, save_model
 from hotview.nn.multiview import MultiViewNetwork, make_linear
-from hotview.persistence import check_model_path, load_model, save_model
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan
@@ -61,30 +61,35 @@ def save_partial_model(
     message : Message
         The last request, with the plan, the fusion weights and the joint head.
     """
-    settings, data, name = trainer.settings, trainer.data, trainer.data.name
-    model = _make_model(settings, state.classes, data.impute)
-    _set_views(model, {name: columns_of(data.table)}, {name: data.columns}, trainer.network)
-    model.history_, model.histories_ = History(state.history), [History(state.history)]
-    model.references_ = message.arrays.get("references")
-    if trainer.n_classes > 0:
-        _set_fusion(model, state.classes, 1, None)
+    settings, data = trainer.settings, trainer.data
+    estimator = _make_estimator(settings, state.classes, data.impute)
     head: dict[str, Any] | None = None
     if "weight" in message.arrays:
         head = {k: message.arrays[k].tolist() for k in ("weight", "bias")}
         head["names"] = message.metadata["head"]
-    model.metadata_ = {
-        _NOTE: {
-            "names": state.names,
-            "session": state.session_id,
-            "settings": settings.to_json(),
-            "plan": message.metadata.get("plan"),
-            "pool": message.metadata.get("pool"),
-            "joint_head": head,
-        }
+    note = {
+        "names": state.names,
+        "session": state.session_id,
+        "settings": settings.to_json(),
+        "plan": message.metadata.get("plan"),
+        "pool": message.metadata.get("pool"),
+        "joint_head": head,
     }
+    network = copy.deepcopy(trainer.network).cpu()
+    estimator.model_ = Model(
+        [ModelView(data.name, columns_of(data.table), data.columns)],
+        [network.eval()],
+        [History(state.history)],
+        settings.batch_size,
+        {},
+        [],
+        {_NOTE: note},
+        references=message.arrays.get("references"),
+        **_predict_by_heads(network, state.classes),
+    )
     if data.preprocessing is not None:
-        model.metadata_["preprocessing"] = dict(data.preprocessing)
-    save_model(model, path)
+        estimator.metadata_["preprocessing"] = dict(data.preprocessing)
+    save_model(estimator, path)
 
 
 def read_federation(model: Any) -> Any:
@@ -159,37 +164,43 @@ def join_partial_models(paths: Sequence[str | Path], out: str | Path) -> Path:
     """
     out = check_model_path(out)
     parts, note = _load_parts([Path(path) for path in paths])
-    names, settings, classes = list(parts), note.settings, note.classes
-    first = parts[names[0]]
-    scalers = {name: part._columns[name] for name, part in parts.items()}
-    model = _make_model(settings, classes, {name: own.impute for name, own in scalers.items()})
-    head = _make_joint_head(note.joint_head, names)
-    networks = [part.network_ for part in parts.values()]
+    settings, models = note.settings, [part.model_ for part in parts.values()]
+    views = [model.views[0] for model in models]
+    names, classes, first = [view.name for view in views], note.classes, models[0]
+    impute = {view.name: view.scaler.impute for view in views}
+    pool = _select_views(note.pool, names) if classes else None
+    estimator = _make_estimator(settings, classes, impute, pool)
+    networks = [model.network for model in models]
+    head = note.joint_head if note.joint_head and note.joint_head.names == names else None
     network = MultiViewNetwork(
         [network.encoders[0] for network in networks],
         [network.maps[0] for network in networks],
         [decoder for network in networks for decoder in network.decoders],
-        head,
+        None,
         [view_head for network in networks for view_head in network.view_heads],
     )
-    columns = {name: part.columns_[name] for name, part in parts.items()}
-    _set_views(model, columns, scalers, network)
-    model.history_, model.histories_ = first.history_, first.histories_
-    model.references_ = first.references_
+    plan = None
     if note.plan is not None and note.plan.names == names:  # it is over the same views
         planner = Planner(settings.reg, True, settings.sinkhorn_max_iter)
         pairwise = settings.coupling == "hot-pairwise"
-        solved = planner.solve(torch.tensor(note.plan.C), pairwise=pairwise)
-        model._set_plans([ViewPlan.of(solved)])
-    if classes:
-        pool = _select_views(note.pool, names)
-        _set_fusion(model, classes, len(names), pool, joint=head is not None)
-    saved = first.metadata_[_NOTE]
-    model.metadata_ = {_NOTE: {**saved, "joint_head": None, "joined": names}}
-    recipes = [part.metadata_.get("preprocessing") for part in parts.values()]
+        plan = ViewPlan.of(planner.solve(torch.tensor(note.plan.C), pairwise=pairwise))
+    estimator.model_ = Model(
+        views,
+        [network.eval()],
+        first.histories,
+        settings.batch_size,
+        {},
+        [],
+        {_NOTE: {**first.metadata[_NOTE], "joint_head": None, "joined": names}},
+        plan=plan,
+        plans=None if plan is None else [plan],
+        references=first.references,
+        **_predict_by_heads(network, classes, pool, head),
+    )
+    recipes = [model.metadata.get("preprocessing") for model in models]
     if all(recipe is not None for recipe in recipes):
-        model.metadata_["preprocessing"] = _join_preprocessing(recipes)
-    return save_model(model, out)
+        estimator.metadata_["preprocessing"] = _join_preprocessing(recipes)
+    return save_model(estimator, out)
 
 
 def _load_parts(paths: Sequence[Path]) -> tuple[dict[str, Any], Any]:
@@ -225,7 +236,9 @@ def _load_parts(paths: Sequence[Path]) -> tuple[dict[str, Any], Any]:
     return {name: parts[name] for name in notes[0].names if name in parts}, notes[0]
 
 
-def _make_model(settings: Settings, classes: Sequence[Any], impute: Any) -> Any:
+def _make_estimator(
+    settings: Settings, classes: Sequence[Any], impute: Any, pool: LogOpinionPool | None = None
+) -> Any:
     same = ("n_components", "encoder_dim", "hidden", "batch_size", "learning_rate")
     given: dict[str, Any] = {name: getattr(settings, name) for name in same}
     coupling = as_coupling(settings.coupling)
@@ -239,50 +252,33 @@ def _make_model(settings: Settings, classes: Sequence[Any], impute: Any) -> Any:
     if not classes:
         return MultiViewEncoder(**given)
     given |= {"head_weight": settings.head_weight, "pseudo_labels": False}
-    return MultiViewClassifier(**given, unlabeled_marker=None)
+    given |= {"fusion": "average" if pool is None else "weighted", "unlabeled_marker": None}
+    return MultiViewClassifier(**given)
 
 
-def _set_views(model: Any, columns: Any, scalers: Any, network: MultiViewNetwork) -> None:
-    model._set_views(columns)
-    model._columns = dict(scalers)
-    network = copy.deepcopy(network).cpu().eval()
-    if len(network.view_heads) > 0 and network.joint_head is None:  # which a model file requires
-        n = sum(U.in_features for U in network.maps)  # type: ignore[misc]
-        n_classes = int(network.view_heads[0].out_features)  # type: ignore[arg-type]
-        network.joint_head = make_linear(int(n), n_classes, torch.Generator())
-        for p in network.joint_head.parameters():
-            torch.nn.init.zeros_(p)
-    model.networks_, model.network_ = [network], network
-    model.batch_size_, model.trained_on_, model.fit_warnings_ = model.batch_size, {}, []
-    model._set_plans([])
-    # No side sees linked rows of several views.
-    model.view_similarity_, model.common_space_ = None, None
-
-
-def _set_fusion(
-    model: Any,
+def _predict_by_heads(
+    network: MultiViewNetwork,
     classes: Sequence[Any],
-    n_views: int,
-    pool: LogOpinionPool | None,
-    *,
-    joint: bool = False,
-) -> None:
-    n = len(classes)
-    model.classes_ = np.array(classes)
-    prior = tuple([-float(np.log(n))] * n)
-    rule = FusionRule(joint, False, (n,) * n_views, prior)
-    model._ensemble = HeadEnsemble([EnsembleMember(model.network_, rule)], pool)
-    model.fusion = "average" if pool is None else "weighted"
+    pool: LogOpinionPool | None = None,
+    joint_head: SentHead | None = None,
+) -> dict[str, Any]:
+    """Return what a model predicts classes by, and give its network the joint head.
 
-
-def _make_joint_head(saved: SentHead | None, names: Sequence[str]) -> torch.nn.Linear | None:
-    """Return the joint head of the label holder, if it was fitted on features of these views."""
-    if saved is None or saved.names != list(names):
-        return None
-    weight = torch.tensor(saved.weight)
-    head = make_linear(weight.shape[1], weight.shape[0], torch.Generator())
-    head.load_state_dict({"weight": weight, "bias": torch.tensor(saved.bias)})
-    return head
+    A network of a classifier has a joint head; one that does not count is zero.
+    """
+    n_views, n = len(network.encoders), len(classes)
+    if n == 0:
+        return {}
+    n_features = sum(int(U.in_features) for U in network.maps)  # type: ignore[misc]
+    network.joint_head = make_linear(n_features, n, torch.Generator())
+    weight, bias = torch.zeros(n, n_features), torch.zeros(n)
+    if joint_head is not None:
+        weight, bias = torch.tensor(joint_head.weight), torch.tensor(joint_head.bias)
+    network.joint_head.load_state_dict({"weight": weight, "bias": bias})
+    prior = (-float(np.log(n)),) * n
+    rule = FusionRule(joint_head is not None, False, (n,) * n_views, prior)
+    ensemble = HeadEnsemble([EnsembleMember(network, rule)], pool)
+    return {"classes": np.array(classes), "ensemble": ensemble}
 
 
 def _select_views(pool: SentPool | None, names: Sequence[str]) -> LogOpinionPool | None:

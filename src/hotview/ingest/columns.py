@@ -107,19 +107,28 @@ class ViewColumns:
         return [column.name for column in self.columns for _ in range(column.width)]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Return plain values for JSON; of a column of numbers its name: there may be many."""
         columns = None
         if self.columns is not None:
-            columns = [column.to_json() for column in self.columns]
+            columns = [c.name if c == Column(c.name) else c.to_json() for c in self.columns]
         return {"columns": columns, "n_columns": self.n_columns}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> ViewColumns:
         """Return the columns described by `to_json`."""
-        columns = values["columns"]
-        if columns is not None:
-            columns = tuple(Column.from_json(*column) for column in columns)
-        return cls(columns, int(values["n_columns"]))
+        entries, n_columns = values["columns"], int(values["n_columns"])
+        if entries is None:
+            return cls(None, n_columns)
+        columns = tuple(
+            Column(entry) if isinstance(entry, str) else Column.from_json(*entry)
+            for entry in entries
+        )
+        texts = [text for column in columns for text in (column.name, *(column.categories or ()))]
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("names and categories are text")
+        if n_columns != sum(column.width for column in columns):
+            raise ValueError("columns are encoded in another number of columns")
+        return cls(columns, n_columns)
 
 
 def choose_columns(

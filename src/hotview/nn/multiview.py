@@ -146,7 +146,7 @@ class Widths:
 
 def make_network(
     widths: Widths,
-    generator: torch.Generator,
+    generator: torch.Generator | None,
     encoders: Sequence[nn.Module | None],
     names: Sequence[str],
 ) -> MultiViewNetwork:
@@ -156,8 +156,8 @@ def make_network(
     ----------
     widths : Widths
         Sizes of the network.
-    generator : torch.Generator
-        Source of the initial weights.
+    generator : torch.Generator or None
+        Source of the initial weights; None makes layers without any, on the meta device.
     encoders : sequence of (nn.Module or None)
         The user's encoder of each view; None makes a perceptron.
     names : sequence of str
@@ -210,11 +210,13 @@ def count_features(encoder: nn.Module, n_columns: int, name: str) -> int:
 
 
 def make_linear(
-    n_in: int, n_out: int, generator: torch.Generator, *, bias: bool = True
+    n_in: int, n_out: int, generator: torch.Generator | None, *, bias: bool = True
 ) -> nn.Linear:
-    """Make a linear layer with torch's default initialization, drawn from `generator`."""
+    """Make a linear layer with torch's default initialization, drawn from `generator` if given."""
     # The plain constructor would draw from torch's global generator; `skip_init` imports sympy.
     layer = nn.Linear(n_in, n_out, bias=bias, device="meta")
+    if generator is None:
+        return layer
     bound = 1 / math.sqrt(n_in)
     for name, parameter in list(layer.named_parameters()):
         drawn = torch.empty(parameter.shape, dtype=torch.float32, device="cpu")
@@ -223,7 +225,7 @@ def make_linear(
 
 
 def make_mlp(
-    n_in: int, hidden: Sequence[int], n_out: int, generator: torch.Generator
+    n_in: int, hidden: Sequence[int], n_out: int, generator: torch.Generator | None
 ) -> nn.Sequential:
     """Make a perceptron with a ReLU after every hidden layer; a linear map without any."""
     layers: list[nn.Module] = []

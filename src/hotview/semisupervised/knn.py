@@ -16,6 +16,7 @@ from scipy import sparse
 from torch import Tensor
 
 from hotview._archive import round_to_float16
+from hotview._codec import require, require_array
 from hotview.ot._backend import kernels_for
 from hotview.semisupervised.nearest import Scorer, find_nearest
 
@@ -30,6 +31,7 @@ FLOOR = 0.01  # added to every class probability: all neighbors of a row may be 
 _N_DIMENSIONS, _N_CENTERS = 20, 1000  # of the space, and of the points, of a condensed predictor
 _N_ITERATIONS = 10  # of Lloyd's algorithm
 _MIN_CLUSTERS = 5  # whose rows are averaged
+_ROUNDING = 1e-4  # of probabilities in float32
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,12 @@ class Coordinates:
     columns: Tensor
     features: Tensor
     offset: Tensor
+
+    def __post_init__(self) -> None:
+        n = len(self.offset)
+        require_array("columns", self.columns, (None, n), "float32")
+        require_array("features", self.features, (None, n), "float32")
+        require_array("offset", self.offset, (n,), "float64")
 
     @classmethod
     def concatenate(cls, basis: PCABasis, scales: Sequence[float], width: int) -> Coordinates:
@@ -148,6 +156,15 @@ class KNNPredictor:
     n_neighbors: int
     n_nearest: int
 
+    def __post_init__(self) -> None:
+        n = len(self.points)
+        require_array("points", self.points, (n, len(self.coordinates.offset)), "float32")
+        require_array("soft_labels", self.soft_labels, (n, None), low=0, high=1 + _ROUNDING)
+        if self.counts is not None:
+            require_array("counts", self.counts, (n,), "float32", 1)
+        fits = n > 0 and 0 < self.n_nearest <= self.n_neighbors
+        require(fits, "there are no neighbors")
+
     @classmethod
     def fit(cls, view: LabeledView) -> KNNPredictor:
         """The nodes of the graph with their labels, beside the features of all members."""
@@ -159,6 +176,13 @@ class KNNPredictor:
         as_float32 = partial(torch.as_tensor, dtype=torch.float32, device=graph.rows.device)
         k = graph.n_neighbors
         return cls(coordinates, as_float32(points), None, as_float32(view.nodes.votes), k, k)
+
+    def check(self, n_columns: int, n_features: int, n_classes: int) -> None:
+        """Raise an error unless it takes rows of this size, and tells so many classes."""
+        n = len(self.coordinates.offset)
+        require_array("columns", self.coordinates.columns, (n_columns, n), "float32")
+        require_array("features", self.coordinates.features, (n_features, n), "float32")
+        require(self.soft_labels.shape[1] == n_classes, "its soft labels are of other classes")
 
     def log_scores(self, rows: ViewInputs) -> Tensor:
         """Log-likelihoods of the classes, (n_rows, n_classes)."""

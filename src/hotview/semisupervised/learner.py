@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hotview._codec import require
 from hotview._types import Array
 from hotview.data import Data
 from hotview.semisupervised.calibration import (
@@ -105,6 +106,26 @@ class SemiSupervised:
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
     set_scores: ScoresByViews | None = None
     disagreement: ScoresByViews | None = None
+
+    def check(self, n_columns: Sequence[int], n_features: Sequence[int], n_classes: int) -> None:
+        """Raise an error unless it takes rows of these sizes, and tells so many classes.
+
+        Parameters
+        ----------
+        n_columns, n_features : sequence of int
+            Numbers of standardized columns, and of features by all networks, of every view.
+        n_classes : int
+            Number of classes.
+        """
+        n_views = len(n_columns)
+        self.rule.check(n_views, n_classes)
+        self.predictors.check(n_columns, n_features, n_classes)
+        self.weights.check(n_views, n_classes, len(self.predictors.views[0]))
+        for scores in (self.set_scores, self.disagreement):
+            fits = scores is None or len(scores.groups) == n_views + 2
+            require(fits, "its scores of training rows are of other views")
+        if self.set_scores is not None:
+            self.set_scores.check(n_views, 1.0, "set_scores")
 
     def log_proba(self, Xs: Mapping[int, Tensor], outputs: NetworkOutputs | None = None) -> Tensor:
         """Log-probabilities of the classes by all members, NaN in rows without any view.

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hotview._codec import require, require_array
 from hotview._types import Array, IntArray
 from hotview.ot._backend import constant
 from hotview.semisupervised.knn import FLOOR, KNNPredictor
@@ -102,6 +103,7 @@ class Predictor(Protocol):
     others; `needs_networks` says whether it is used only where there are some.
     """
 
+    registry: ClassVar[dict[str, Any]] = {}
     name: ClassVar[str]
     prior_weights: ClassVar[tuple[float, float]]
     needs_networks: ClassVar[bool]
@@ -112,6 +114,9 @@ class Predictor(Protocol):
 
     def log_scores(self, rows: ViewInputs) -> Tensor:
         """Log-likelihoods of the classes up to constants, (n_rows, n_classes); or by member."""
+
+    def check(self, n_columns: int, n_features: int, n_classes: int) -> None:
+        """Raise an error unless it takes rows of this size, and tells so many classes."""
 
     def condense(self, random: np.random.Generator) -> Self:
         """A smaller predictor for new rows, if it has one."""
@@ -139,6 +144,10 @@ class HeadPredictor:
     log_prior: Tensor
     floor: float = FLOOR
 
+    def __post_init__(self) -> None:
+        require_array("log_prior", self.log_prior, (None,), "float64")
+        require(0 <= self.floor <= 1, "its floor of probabilities is none")
+
     @classmethod
     def fit(cls, view: LabeledView) -> HeadPredictor:
         """Networks are trained already."""
@@ -149,6 +158,10 @@ class HeadPredictor:
         if self.floor == 0:
             return rows.logits.double().log_softmax(-1) - self.log_prior
         return (rows.logits.double() - self.log_prior).softmax(-1).add_(self.floor).log_()
+
+    def check(self, n_columns: int, n_features: int, n_classes: int) -> None:
+        """Raise an error unless it tells so many classes."""
+        require_array("log_prior", self.log_prior, (n_classes,), "float64")
 
     def condense(self, random: np.random.Generator) -> HeadPredictor:
         """The same predictor: networks are kept as they are."""
@@ -171,6 +184,10 @@ class JointHead:
 
     name: ClassVar[str] = "head"
     log_prior: Tensor
+
+    def check(self, n_columns: Sequence[int], n_classes: int) -> None:
+        """Raise an error unless it tells so many classes."""
+        require_array("log_prior", self.log_prior, (n_classes,), "float64")
 
     def log_scores(self, rows: Mapping[int, ViewInputs], present: Tensor, outputs: Any) -> Tensor:
         """Log-likelihoods of the classes, (n_members, n_rows, n_classes); 0 in partial rows."""
@@ -203,6 +220,12 @@ class JointRidge:
     name: ClassVar[str] = "ridge"
     ridge: RidgePredictor
 
+    def check(self, n_columns: Sequence[int], n_classes: int) -> None:
+        """Raise an error unless it takes rows of these sizes, and tells so many classes."""
+        fits = [len(weights) for weights in self.ridge.weights] == list(n_columns)
+        require(fits, f"its joint 'weights' should be of {list(n_columns)} columns")
+        require_array("intercept", self.ridge.intercept, (n_classes,), "float64")
+
     def log_scores(self, rows: Mapping[int, ViewInputs], present: Tensor, outputs: Any) -> Tensor:
         """Log-likelihoods of the classes, (n_rows, n_classes)."""
         return self.ridge.predict({s: own.X for s, own in rows.items()})
@@ -216,12 +239,29 @@ class JointRidge:
         return JointRidge(self.ridge.to(device))
 
 
+class JointPredictor(Protocol):
+    """Class scores of whichever views a row has."""
+
+    registry: ClassVar[dict[str, Any]] = {}
+    name: ClassVar[str]
+
+    def check(self, n_columns: Sequence[int], n_classes: int) -> None:
+        """Raise an error unless it takes rows of these sizes, and tells so many classes."""
+
+    def log_scores(self, rows: Mapping[int, ViewInputs], present: Tensor, outputs: Any) -> Tensor:
+        """Log-likelihoods of the classes up to constants, (n_rows, n_classes); or by member."""
+
+    def scores_without(self, Xs: Mapping[int, Tensor]) -> Tensor:
+        """Scores without each of the views, (n_rows, n_views, n_classes)."""
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same predictor on another device."""
+
+
 #: predictors of one view, in the order of their scores
-PREDICTORS: dict[str, type[Predictor]] = {
-    p.name: p for p in (KNNPredictor, RidgePredictor, HeadPredictor)
-}
-#: predictors of all views of a row
-JOINT: dict[str, type[JointRidge] | type[JointHead]] = {p.name: p for p in (JointRidge, JointHead)}
+PREDICTORS = Predictor.registry
+PREDICTORS.update({p.name: p for p in (KNNPredictor, RidgePredictor, HeadPredictor)})
+JointPredictor.registry.update({p.name: p for p in (JointRidge, JointHead)})
 
 
 @dataclass(frozen=True)
@@ -232,14 +272,12 @@ class Predictors:
     ----------
     views : list of dict of str to Predictor
         By view, predictors by their names.
-    joint : dict of str to JointRidge or JointHead, default={}
+    joint : dict of str to JointPredictor, default={}
         The joint predictor, if any, by its name.
     """
 
-    views: list[dict[str, Predictor]] = field(metadata={"kinds": PREDICTORS})
-    joint: dict[str, JointRidge | JointHead] = field(
-        default_factory=dict, metadata={"kinds": JOINT}
-    )
+    views: list[dict[str, Predictor]]
+    joint: dict[str, JointPredictor] = field(default_factory=dict)
 
     @classmethod
     def fit(
@@ -295,6 +333,17 @@ class Predictors:
         joint = joint and len(np.unique(target[target >= 0])) == n_classes
         return cls(views, {"head": JointHead(prior)} if joint else {})
 
+    def check(self, n_columns: Sequence[int], n_features: Sequence[int], n_classes: int) -> None:
+        """Raise an error unless all take rows of these sizes, and tell so many classes."""
+        fits = len(self.views) == len(n_columns) and len(self.joint) <= 1
+        fits = fits and all(list(own) == list(self.views[0]) for own in self.views)
+        require(fits and len(self.views[0]) > 0, "its predictors do not fit its views")
+        for own, *sizes in zip(self.views, n_columns, n_features, strict=True):
+            for predictor in own.values():
+                predictor.check(*sizes, n_classes)
+        for joint in self.joint.values():
+            joint.check(n_columns, n_classes)
+
     def log_scores(self, s: int, rows: ViewInputs) -> list[Tensor]:
         """Log-likelihoods of the classes by every predictor of view s."""
         return [predictor.log_scores(rows) for predictor in self.views[s].values()]
@@ -331,6 +380,14 @@ class FusionRule:
 
     n_classes: tuple[int, ...]
     log_prior: tuple[float, ...]
+
+    def check(self, n_views: int, n_classes: int) -> None:
+        """Raise an error unless it is of as many views and classes."""
+        sizes = (len(self.n_classes), len(self.log_prior))
+        fits = sizes == (n_views, n_classes) and all(n <= n_classes for n in self.n_classes)
+        require(fits, "its fusion rule is of other views or classes than it has")
+        total = sum(math.exp(x) for x in self.log_prior)
+        require(abs(total - 1) < 1e-6, "its prior probabilities do not add up to 1")
 
     def find_present(self, Xs: Mapping[int, Tensor]) -> Tensor:
         """Which views every row has, (n_rows, n_views), by standardized rows of some views."""
@@ -402,4 +459,3 @@ def take_rows(views: Sequence[Any], rows: IntArray) -> dict[int, Tensor]:
         absent = torch.from_numpy(rows[:, s] < 0).to(X.device)
         Xs[s] = X.masked_fill(absent.unsqueeze(1), torch.nan)
     return Xs
-ViewPredictors = Predictors

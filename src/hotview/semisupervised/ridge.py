@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hotview._codec import require, require_array
 from hotview._types import Array, IntArray
 from hotview.semisupervised.knn import FLOOR
 
@@ -46,6 +47,11 @@ class RidgePredictor:
     weights: list[Tensor]
     intercept: Tensor
 
+    def __post_init__(self) -> None:
+        require_array("intercept", self.intercept, (None,), "float64")
+        for weights in self.weights:
+            require_array("weights", weights, (None, len(self.intercept)), "float64")
+
     @classmethod
     def fit(cls, view: LabeledView) -> RidgePredictor:
         """The ridge regression of the view, which was fitted with its labels."""
@@ -54,6 +60,11 @@ class RidgePredictor:
     def log_scores(self, rows: ViewInputs) -> Tensor:
         """Log-likelihoods of the classes, (n_rows, n_classes)."""
         return self.predict({0: rows.X})
+
+    def check(self, n_columns: int, n_features: int, n_classes: int) -> None:
+        """Raise an error unless it is of one view with so many columns and classes."""
+        require(len(self.weights) == 1, "its ridge regression is of several views")
+        require_array("weights", self.weights[0], (n_columns, n_classes), "float64")
 
     def condense(self, random: np.random.Generator) -> RidgePredictor:
         """The same predictor: it is small."""

@@ -135,11 +135,11 @@ class SuperLearner:
     power: float
     log_prior: tuple[tuple[float, ...], ...]
 
-    def check(self, n_views: int, n_classes: int) -> None:
-        """Raise an error unless these are weights that predict, of as many views and classes."""
+    def check(self, n_views: int, n_classes: int, n_predictors: int) -> None:
+        """Raise an error unless these weigh as many views, classes and predictors."""
         sizes = (len(self.predictors), len(self.complete), len(self.partial), len(self.log_prior))
         fits = sizes == (n_views, n_views + 1, n_views + 1, n_views)
-        fits = fits and len({len(row) for row in self.predictors}) == 1
+        fits = fits and all(len(row) == n_predictors for row in self.predictors)
         fits = fits and all(len(row) == n_classes for row in self.log_prior)
         require(fits, "its super learner is of other views or classes than it has")
         weights = (*self.complete, *self.partial, *(w for row in self.predictors for w in row))

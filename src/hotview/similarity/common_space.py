@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -10,6 +11,7 @@ import numpy as np
 from scipy import stats
 from scipy.spatial.distance import cdist
 
+from hotview._codec import require, require_array
 from hotview._types import Array, IntArray
 
 __all__ = ["CommonSpace", "average_common_spaces", "measure_common_space"]
@@ -51,6 +53,21 @@ class CommonSpace:
     n_rows: IntArray
     low: float
     high: float
+
+    def __post_init__(self) -> None:
+        S, known = len(self.foscttm), np.isfinite(self.foscttm)
+        fits = bool(known.any()) and not known.diagonal().any()
+        for name in ("foscttm", "neighbor_agreement"):
+            require_array(name, x := getattr(self, name), (S, S), "float64", 0, 1, or_nan=True)
+            fits = fits and np.array_equal(np.isfinite(x), known)
+            fits = fits and np.array_equal(x, x.T, equal_nan=True)
+        require_array("n_rows", self.n_rows, (S, S), "int64", 0, math.inf)
+        fits = fits and np.array_equal(known, self.n_rows > 0)
+        fits = fits and np.array_equal(self.n_rows, self.n_rows.T)
+        # Up to rounding, the interval is around the mean.
+        fits = fits and 0 <= self.low <= self.high <= 1
+        fits = fits and self.low - 1e-9 <= self.mean_foscttm <= self.high + 1e-9
+        require(fits, "its measure of the common space contradicts itself")
 
     @property
     def mean_foscttm(self) -> float:

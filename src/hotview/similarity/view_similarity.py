@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from hotview._codec import require, require_array
 from hotview._types import Array, IntArray
 from hotview.similarity.alignment import (
     divide,
@@ -39,7 +41,8 @@ _N_PERMUTATIONS, _N_HALVES = 999, 200
 _LEVEL = 0.95  # of intervals
 _MIN_FOUND, _MIN_FOUND_IN_TOTAL = 0.5, 0.9  # share of half-samples with the same groups
 _N_DISTANCES = 1000  # rows from which the bandwidth is computed
-_ROUNDING = 1e-4  # of a permuted statistic in standard deviations
+_ROUNDING = 1e-4  # of a permuted statistic in standard deviations, and of a similarity
+_CONTRADICTION = "its similarities of views contradict each other"
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,17 @@ class PairSimilarity:
     p_value: Array
     n_rows: IntArray
 
+    def __post_init__(self) -> None:
+        S, known = len(self.value), np.isfinite(self.value)
+        for name in ("value", "low", "high", "p_value"):
+            x, least = getattr(self, name), 0.0 if name == "p_value" else -1 - _ROUNDING
+            require_array(name, x, (S, S), "float64", least, 1 + _ROUNDING, or_nan=True)
+            require(np.array_equal(np.isfinite(x), known), _CONTRADICTION)
+        require_array("n_rows", self.n_rows, (S, S), "int64", 0, math.inf)
+        fits = np.array_equal(self.value, self.value.T, equal_nan=True)
+        fits = fits and bool((known.sum(axis=1) > 1).any())
+        require(fits and bool((self.low[known] <= self.high[known]).all()), _CONTRADICTION)
+
 
 @dataclass(frozen=True)
 class ViewSimilarity(PairSimilarity):
@@ -110,6 +124,17 @@ class ViewSimilarity(PairSimilarity):
     within_classes: PairSimilarity | None
     groups: IntArray | None
     stability: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.stability <= 1, "its stability is no share")
+        S, within, groups = len(self.value), self.within_classes, self.groups
+        require(within is None or len(within.value) == S, _CONTRADICTION)
+        if groups is not None:
+            require_array("groups", groups, (S,), "int64", 0, S - 1)
+            order = np.unique(groups, return_index=True)[1]
+            fits = groups[np.sort(order)].tolist() == list(range(len(order)))
+            require(fits and 1 < len(order) < S, "its groups of views are none")
 
 
 class Rows(Protocol):

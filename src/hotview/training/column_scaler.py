@@ -13,6 +13,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from hotview._codec import require, require_array, shorten
 from hotview._types import Array, IntArray
 from hotview._validation import ViewTable
 
@@ -72,6 +73,22 @@ class ColumnScaler:
     components: Array | None = None
     impute: str | None = None
     indicators: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        require(self.kind in KINDS, f"its columns cannot be {shorten(self.kind)}")
+        n_inputs, marked = len(self.mean), self.indicators
+        # The squares of these are finite, and more than 0.
+        require_array("mean", self.mean, (n_inputs,), "float64", -1e154, 1e154)
+        require_array("scale", self.scale, (n_inputs,), "float64", 1e-162, 1e155)
+        if marked is not None:
+            require_array("indicators", marked, (None,), "int64", 0, self.n_columns - 1)
+            fits = len(marked) > 0 and bool((np.diff(marked) > 0).all())
+            require(fits and self.fill is not None, "its indicators mark no columns in order")
+        if self.fill is not None:
+            require_array("fill", self.fill, (self.n_columns,), "float64", -1e154, 1e154)
+        if self.components is not None:
+            require_array("components", self.components, (n_inputs, None), "float32")
+            require(self.n_outputs > 0, "its components are none")
 
     @property
     def is_counts(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hotview._codec import require
+from hotview._codec import require, require_array
 from hotview._types import Array, IntArray
 from hotview._validation import ViewTable
 from hotview.training.column_scaler import is_sparse, root_shares
@@ -54,11 +54,13 @@ class ColumnRanges:
     missing: Array
     n_rows: int
 
-    def check(self, name: str) -> None:
-        """Raise an error unless these are ordered quantiles, and shares."""
+    def __post_init__(self) -> None:
+        n_columns = len(self.mean)
+        require_array("quantiles", self.quantiles, (len(SHARES), n_columns), "float32")
+        require_array("mean", self.mean, (n_columns,), "float32")
+        require_array("missing", self.missing, (n_columns,), "float32", 0, 1)
         fits = bool((np.diff(self.quantiles, axis=0) >= 0).all()) and self.n_rows > 0
-        fits = fits and bool(((self.missing >= 0) & (self.missing <= 1)).all())
-        require(fits, f"its ranges of columns of view {name!r} are none")
+        require(fits, "its ranges of columns are none")
 
     @cached_property
     def limits(self) -> tuple[Array, Array]:

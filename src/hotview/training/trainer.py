@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 from torch import Tensor
 
+from hotview._codec import decode
 from hotview.losses.coupling import Terms
 from hotview.losses.objective import Batch, Evaluation, Objective
 from hotview.nn.multiview import MultiViewNetwork
@@ -311,6 +312,16 @@ class History(Sequence[dict[str, float]]):
     def names(self) -> list[str]:
         """Names of the recorded values, in the order of their first epoch."""
         return list(dict.fromkeys(name for row in self._rows for name in row))
+
+    def to_json(self) -> list[dict[str, float]]:
+        """Return the rows."""
+        return self._rows
+
+    @classmethod
+    def from_json(cls, rows: Any) -> History:
+        """Return the history of rows that a file holds."""
+        decode(list[dict[str, float]], rows, {})
+        return cls(rows)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the rows as a data frame (needs pandas).

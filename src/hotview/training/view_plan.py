@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.linalg import eigh
 from torch import Tensor
 
+from hotview._codec import require, require_array
 from hotview._types import Array, IntArray
 from hotview.losses import Coupling, Planner
 from hotview.nn.multiview import MultiViewNetwork
@@ -91,6 +92,17 @@ class ViewPlan:
     tol: float
     null: PermutationNull | None = None
     std: Array | None = None
+
+    def __post_init__(self) -> None:
+        shape = self.W.shape
+        require_array("W", self.W, (None, None), low=0)
+        require_array("C", self.C, shape)
+        for name, potentials, n in (("f", self.f, shape[0]), ("g", self.g, shape[1])):
+            require_array(name, potentials, (n,), low=-math.inf, high=math.inf)
+        if self.mask is not None:
+            require_array("mask", self.mask, shape, "bool")
+        if self.std is not None:
+            require_array("std", self.std, shape, low=0)
 
     @classmethod
     def of(cls, plan: Plan) -> ViewPlan:
@@ -332,6 +344,12 @@ class PermutationNull:
     plan: ViewPlan
     W: Array
     C: Array
+
+    def __post_init__(self) -> None:
+        S = len(self.plan.W)
+        require(self.plan.W.shape == (S, S), "its null is no plan between views")
+        require_array("W", self.W, (None, S, S), low=0)
+        require_array("C", self.C, (len(self.W), S, S))
 
     @property
     def relative_cost(self) -> float:

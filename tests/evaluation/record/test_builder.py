@@ -15,8 +15,8 @@ def test_a_model_alone(classifier, monkeypatch):
     assert record.classes == [str(c) for c in classifier.classes_]
     assert record.rows == {}
     assert record.scores is record.embedding is record.baselines is None
-    for name in ("trained_on_", "fit_warnings_", "metadata_"):  # old models recorded nothing
-        monkeypatch.delattr(classifier, name, raising=False)
+    for name in ("trained_on", "metadata"):  # a federation records nothing
+        monkeypatch.setattr(classifier.model_, name, {})
     record = make_record(classifier)
     assert (record.trained_on, record.fit_warnings, record.metadata) == ({}, None, {})
 

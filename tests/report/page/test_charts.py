@@ -146,12 +146,12 @@ def test_pairs_that_could_be_unrelated_are_hollow(record):
 def test_similarities_are_drawn_between_0_and_1(record):
     value = np.full((4, 4), -0.3)
     within = replace(record.similarity.within_classes, value=value)
-    found = change(record, value=value, low=value - 1, within_classes=within)
+    found = change(record, value=value, low=value - 0.6, within_classes=within)
     text = pair_chart(found, list_pairs(found))
     (zero,) = set(re.findall(r'<circle cx="([\d.]+)"', text))
     bars = re.findall(r'x1="([\d.]+)" x2="[\d.]+" y1="[\d.]+" y2="[\d.]+" class="whisker"', text)
     assert set(bars) == {zero}
-    assert "−0.30 (−1.30 to " in text
+    assert "−0.30 (−0.90 to " in text
 
 
 def script_data(text):

@@ -65,10 +65,11 @@ def test_the_numbers_of_a_pair_and_dashes_without_enough_linked_rows(record):
     assert table_rows(text)[0] == ["pix – fac", "0.88", "0.68 to 0.93", "0.001", "60"]
     assert "within classes" not in text
     X = np.full((4, 4), np.nan)
-    X[0, 1] = 0.5
+    X[0, 1] = X[1, 0] = 0.5
+    np.fill_diagonal(X, 1.0)
     parts = dict.fromkeys(("value", "low", "high", "p_value"), X)
+    within = replace(record.similarity.within_classes, **parts)
     parts |= {"n_rows": np.full((4, 4), 7), "groups": None}
-    within = replace(record.similarity.within_classes, value=X)
     found = replace(record.similarity, **parts, within_classes=within)
     text = similarity_section(replace(record, similarity=found))
     assert table_rows(text)[1][1:] == ["–", "–", "–", "–", "7"]
@@ -115,7 +116,7 @@ def test_rows_of_the_plan_sum_to_one_and_nothing_is_concluded_from_it_alone(reco
 
 def test_pairwise_plans_leave_the_diagonal_blank(record):
     W = (np.ones((4, 4)) - np.eye(4)) / 12
-    plan = replace(record.plan, W=W, C=W, std=None, mask=np.eye(4, dtype=bool))
+    plan = replace(record.plan, W=W, C=W, g=np.zeros(4), std=None, mask=np.eye(4, dtype=bool))
     text = plan_section(replace(record, plan=plan))
     assert text.count('class="heat"') == 12
     assert "equation (10)" in text

@@ -1,6 +1,6 @@
 """Make the models in tests/data/models: small ones of the current format, and their outputs.
 
-    python tests/persistence/make_kept_models.py
+    python tests/model/make_kept_models.py
 
 Run it only when the format changes: files of this format must be readable until then.
 """

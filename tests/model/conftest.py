@@ -8,8 +8,8 @@ import pytest
 import hotview as hv
 from hotview._archive import read_archive, write_archive
 from hotview.datasets import make_views
-from hotview.persistence import load_model, save_model
-from hotview.persistence.models import _MODEL, _widen
+from hotview.model import load_model, save_model
+from hotview.model.files import _MODEL, _widen
 
 DATA = make_views(60, n_views=3, labeled=0.5, random_state=0)
 SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}

@@ -15,8 +15,8 @@ import hotview as hv
 from hotview._archive import read_archive, write_archive
 from hotview.datasets import load_handwritten, make_views, unalign
 from hotview.losses.specifications import Specification
-from hotview.persistence import load_model, save_model
-from hotview.persistence.models import _MODEL
+from hotview.model import load_model, save_model
+from hotview.model.files import _MODEL
 
 DATA = make_views(60, n_views=4, labeled=0.5, random_state=0)
 SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}
@@ -96,11 +96,11 @@ def test_a_model_of_members_predicts_the_same_bits_and_is_saved_in_the_same_byte
     assert_same_classifier(loaded, fitted, views.linked)
     for model in (fitted, loaded):
         assert save_model(model, tmp_path / "m.hotview").read_bytes() == saved.read_bytes()
-    loaded.references_ += 1  # arrays can be written to
+    loaded.references_[:] += 1  # arrays can be written to
     stored = read_archive(saved, _MODEL).tensors  # in half the space where numbers stay the same
-    for name in ("members.1.network.encoders.0.0.weight", "predictors.knn.0.points"):
+    for name in ("networks.1.encoders.0.0.weight", "ensemble.predictors.knn.0.points"):
         assert stored[name].dtype == torch.float16
-    assert stored["predictors.knn.0.coordinates.columns"].dtype == torch.float32
+    assert stored["ensemble.predictors.knn.0.coordinates.columns"].dtype == torch.float32
 
 
 def test_a_model_without_a_joint_predictor_predicts_the_same_bits(tmp_path):
@@ -255,10 +255,12 @@ def test_encoders_of_the_users_own_must_be_passed_again(tmp_path):
     with pytest.raises(ValueError, match=r"parts do not fit.*pass the same modules"):
         load_model(path, encoders=own() | {"view_0": torch.nn.Linear(20, 3)})
     archive = read_archive(path, _MODEL)
-    archive.tensors["members.0.network.encoders.2.weight"][0, 0] = torch.nan
+    archive.tensors["networks.0.encoders.2.weight"][0, 0] = torch.nan
     write_archive(path, _MODEL, archive.tensors, archive.metadata)
-    with pytest.raises(ValueError, match=r"m\.hotview .*weights are so large, or not finite"):
-        load_model(path, encoders=own())
+    broken = load_model(path, device="cpu", encoders=own())
+    for predict in (broken.predict_proba, broken.transform):
+        with pytest.raises(ValueError, match=r"weights of the model are so large, or not finite"):
+            predict(DATA.linked)
 
 
 def test_notes_survive_and_what_json_cannot_hold_is_refused(saved, tmp_path):
@@ -315,11 +317,11 @@ def test_a_foreign_or_truncated_file_is_refused(saved, tmp_path):
 
 def test_other_formats_are_refused(tmp_path):
     path = tmp_path / "m.hotview"
-    current = "and this hotview reads format 11"
+    current = "and this hotview reads format 12"
     for format, problem in (
         ({"format": "other"}, "but it has another format"),
         ({"format": "hotview model", "version": 99}, rf"is 99, {current}\. Update hotview"),
-        ({"format": "hotview model", "version": 10}, rf"is 10, {current}\. Fit the model again"),
+        ({"format": "hotview model", "version": 11}, rf"is 11, {current}\. Fit the model again"),
     ):
         save_file({"a": torch.zeros(1)}, path, {"hotview": json.dumps(format)})
         with pytest.raises(ValueError, match=problem):

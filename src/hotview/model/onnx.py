@@ -22,16 +22,14 @@ from torch import Tensor, nn
 import hotview
 from hotview._files import atomic_write, check_output_path
 from hotview._validation import check_choice
-from hotview.estimators import MultiViewClassifier
-from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.inference import (
-    EnsembleMember,
-    HeadEnsemble,
-    PredictorEnsemble,
-    encode,
-)
+from hotview._codec import encode as encode_parts
+from hotview.estimators.inference import encode
+from hotview.model.model import Model, ModelView
+from hotview.nn.batched import NetworkOutputs
 from hotview.nn.multiview import MultiViewNetwork
+from hotview.semisupervised import SemiSupervised
 from hotview.semisupervised.knn import KNNPredictor
+from hotview.semisupervised.predictors import Predictor, Predictors
 from hotview.training.column_scaler import ColumnScaler
 from hotview.training.table_scan import EXTREME
 
@@ -43,7 +41,7 @@ _OPSET = 18
 
 
 def to_onnx(
-    estimator: MultiViewEstimator,
+    estimator: Any,
     path: str | Path,
     *,
     part: str = "predict_proba",
@@ -85,7 +83,7 @@ def to_onnx(
     --------
     >>> from hotview import MultiViewEncoder
     >>> from hotview.datasets import make_views
-    >>> from hotview.export import to_onnx
+    >>> from hotview.model import to_onnx
     >>> views = make_views(50, n_views=4, random_state=0).views
     >>> encoder = MultiViewEncoder(max_epochs=1, random_state=0).fit(views)
     >>> to_onnx(encoder, "encoder.onnx")
@@ -95,25 +93,33 @@ def to_onnx(
     """
     path = check_output_path(path, (".onnx",))
     check_is_fitted(estimator)
+    model: Model = estimator.model_
     check_choice("part", part, _PARTS)
-    if part == "predict_proba" and not isinstance(estimator, MultiViewClassifier):
+    if part == "predict_proba" and model.classes is None:
         raise ValueError(
             "Expected a MultiViewClassifier for part='predict_proba', but it is a "
             f"{type(estimator).__name__}. Choose part='features' or part='common'."
         )
-    names = estimator.view_names_
-    if view is not None:
-        names = [check_choice("view", view, names)]
+    names = model.names if view is None else [check_choice("view", view, model.names)]
     _require_onnx()
-    module = _make_module(estimator, part, [estimator.view_names_.index(name) for name in names])
-    _check_size(module)
-    program = _trace(module, estimator, names, part)
+    numbers = [model.names.index(name) for name in names]
+    module = _make_module(model, part, numbers)
+    n_bytes = sum(tensor.nbytes for tensor in module.tensors())
+    if n_bytes > _MOST:
+        raise ValueError(
+            f"Expected a model of at most {_MOST} bytes, because ONNX files cannot be larger, but "
+            f"it has {n_bytes}. Lower n_estimators, or write part='features' view by view."
+        )
+    views = [model.views[s] for s in numbers]
+    program = _trace(module, views, part)
     _rename_values(program.model.graph, names)
-    columns = {name: estimator.columns_[name].to_json()["columns"] for name in names}
+    columns = {view.name: view.columns.columns for view in views}
+    named = {k: own and [column.to_json() for column in own] for k, own in columns.items()}
     metadata = {"hotview": hotview.__version__, "part": part, "views": json.dumps(list(names))}
-    metadata["columns"] = json.dumps(columns)
-    if isinstance(estimator, MultiViewClassifier) and part == "predict_proba":
-        metadata["classes"] = json.dumps(estimator.classes_.tolist())
+    metadata["columns"] = json.dumps(named)
+    if part == "predict_proba":
+        assert model.classes is not None
+        metadata["classes"] = json.dumps(model.classes.tolist())
     program.model.metadata_props.update(metadata)
     with atomic_write(path) as draft:
         program.save(draft, external_data=False)
@@ -151,30 +157,21 @@ def _require_onnx() -> ModuleType:
     return found
 
 
-def _make_module(estimator: Any, part: str, numbers: list[int]) -> nn.Module:
-    columns = list(estimator._columns.values())
-    readers = [_Reader(columns[s]) for s in numbers]
-    networks = [copy.deepcopy(network).cpu().eval() for network in estimator.networks_]
+def _make_module(model: Model, part: str, numbers: list[int]) -> _Encoding | _Prediction:
+    readers = [_Reader(model.views[s].scaler) for s in numbers]
+    networks = [copy.deepcopy(network).cpu().eval() for network in model.networks]
     if part != "predict_proba":
         return _Encoding(networks, readers, numbers, space=part)
-    return _Prediction(_portable(estimator._ensemble, networks), readers, numbers)
+    assert model.learner is not None
+    return _Prediction(_portable(model.learner), networks, readers, numbers)
 
 
-def _check_size(module: nn.Module) -> None:
-    assert isinstance(module, _Encoding | _Prediction)
-    n = sum(tensor.nbytes for tensor in module.tensors())
-    if n > _MOST:
-        raise ValueError(
-            f"Expected a model of at most {_MOST} bytes, because ONNX files cannot be larger, but "
-            f"it has {n}. Lower n_estimators, or write part='features' view by view."
-        )
-
-
-def _trace(module: nn.Module, estimator: Any, names: list[str], part: str) -> Any:
+def _trace(module: nn.Module, views: Sequence[ModelView], part: str) -> Any:
+    names = [view.name for view in views]
     rows = torch.export.Dim("rows")
     together = part == "predict_proba"  # elsewhere rows need not be aligned
     dims = [rows if together else torch.export.Dim(f"rows_{s}") for s in range(len(names))]
-    widths = [estimator.columns_[name].n_columns for name in names]
+    widths = [view.columns.n_columns for view in views]
     examples = tuple(torch.zeros(3 + s * (not together), n).double() for s, n in enumerate(widths))
     one = len(names) == 1
     outputs = [part] if together or one else [f"{part}_{name}" for name in names]
@@ -298,25 +295,26 @@ class _Prediction(nn.Module):
 
     def __init__(
         self,
-        ensemble: HeadEnsemble | PredictorEnsemble,
+        learner: SemiSupervised,
+        networks: Sequence[MultiViewNetwork],
         readers: Sequence[_Reader],
         numbers: Sequence[int],
     ) -> None:
         super().__init__()
-        self.readers, self.numbers, self.ensemble = nn.ModuleList(readers), list(numbers), ensemble
-        self.networks = nn.ModuleList(ensemble.networks)
+        self.readers, self.numbers, self.learner = nn.ModuleList(readers), list(numbers), learner
+        self.networks = nn.ModuleList(networks)
 
     def tensors(self) -> Iterator[Tensor]:
         yield from self.state_dict().values()
-        if isinstance(self.ensemble, PredictorEnsemble):
-            for knn in self.ensemble.predictors.knn:
-                yield from (knn.points, knn.soft_labels)
-                yield from (knn.coordinates.columns, knn.coordinates.features)
+        found: dict[str, Tensor] = {}
+        encode_parts(Predictors, self.learner.predictors, found)
+        yield from found.values()
 
     def forward(self, *Xs: Tensor) -> Tensor:
         read = [reader(X) for reader, X in zip(self.readers, Xs, strict=True)]
         views = {s: X for s, (X, _) in zip(self.numbers, read, strict=True)}
-        p = self.ensemble.prepare()(views).exp().mean(0)
+        outputs = NetworkOutputs(list(self.networks))  # type: ignore[arg-type]
+        p = self.learner.log_proba(views, outputs).exp().mean(0)
         wrong = torch.stack([wrong for _, wrong in read]).any(0)
         return p.masked_fill(wrong, torch.nan)
 
@@ -332,16 +330,15 @@ class _TraceableKNN(KNNPredictor):
         return squares.topk(k, dim=1, largest=False).indices
 
 
-def _portable(
-    ensemble: HeadEnsemble | PredictorEnsemble, networks: list[MultiViewNetwork]
-) -> HeadEnsemble | PredictorEnsemble:
-    """An ensemble on the CPU with copies of its networks, for tracing."""
-    if isinstance(ensemble, HeadEnsemble):
-        rules = [member.rule for member in ensemble.members]
-        return replace(ensemble, members=list(map(EnsembleMember, networks, rules)))
-    predictors = ensemble.predictors.to("cpu")
-    knn: list[KNNPredictor] = [
-        _TraceableKNN(**{field.name: getattr(k, field.name) for field in fields(k)})
-        for k in predictors.knn
-    ]
-    return replace(ensemble, networks=networks, predictors=replace(predictors, knn=knn))
+def _portable(learner: SemiSupervised) -> SemiSupervised:
+    """A learner on the CPU, for tracing."""
+    predictors = learner.predictors.to("cpu")
+    views = [{name: _traceable(p) for name, p in own.items()} for own in predictors.views]
+    return replace(learner, predictors=replace(predictors, views=views))
+
+
+def _traceable(predictor: Predictor) -> Predictor:
+    """The same predictor, in operations of ONNX."""
+    if not isinstance(predictor, KNNPredictor):
+        return predictor
+    return _TraceableKNN(**{x.name: getattr(predictor, x.name) for x in fields(predictor)})

@@ -9,7 +9,7 @@ import torch
 
 import hotview as hv
 from hotview.datasets import make_views
-from hotview.export import _require_onnx, to_onnx
+from hotview.model.onnx import _require_onnx, to_onnx
 
 onnxruntime = pytest.importorskip("onnxruntime")
 try:
@@ -84,7 +84,7 @@ def test_probabilities_wherever_the_labels_are(tmp_path, labels, coupling):
     else:
         own = {"view_1": own["view_1"]} if labels == "of one view" else own
         model.fit(LINKED, np.full(len(y), -1), unaligned=UNALIGNED, unaligned_y=own)
-    has_joint = model._ensemble.predictors.joint is not None
+    has_joint = model.model_.ensemble.predictors.joint is not None
     assert has_joint == (labels == "partial rows")
     path = to_onnx(model, tmp_path / "m.onnx")
     for views in (LINKED, with_gaps(LINKED)):

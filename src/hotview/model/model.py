@@ -1,0 +1,390 @@
+"""The fitted model: what `fit` learns, and what predicts, is saved, exported and reported."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hotview._codec import require, require_array, shorten
+from hotview._messages import warn_user
+from hotview._types import Array, IntArray
+from hotview._validation import ViewTable, encoded_names
+from hotview._validation.tables import can_be_saved
+from hotview.estimators.batch_correction import BatchOffsets
+from hotview.semisupervised.calibration import group_rows, rows_needed, score_sets
+from hotview.estimators.inference import encode_rows, predict_rows, prediction_error
+from hotview.ingest.columns import ViewColumns
+from hotview.nn.batched import NetworkOutputs
+from hotview.nn.multiview import MultiViewNetwork
+from hotview.semisupervised import SemiSupervised
+from hotview.similarity import CommonSpace, ViewSimilarity
+from hotview.training.column_scaler import ColumnScaler
+from hotview.training.drift import ColumnRanges, DriftReport, compare_view
+from hotview.training.column_scaler import IMPUTATIONS, adds_indicators
+from hotview.training.row_stream import check_rows
+from hotview.training.rows import ViewRows
+from hotview.training.table_scan import check_finite
+from hotview.training.trainer import History
+from hotview.training.view_plan import ViewPlan
+
+__all__ = ["Model", "ModelView"]
+
+
+@dataclass(frozen=True)
+class ModelView:
+    """One view of a fitted model: its columns, and how its rows are preprocessed.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    columns : ViewColumns
+        Its columns and their encoding.
+    scaler : ColumnScaler
+        Preprocessing of its rows.
+    ranges : ColumnRanges or None, default=None
+        Where the training values of its columns are; federations do not tell.
+    batch_offsets : BatchOffsets or None, default=None
+        Offsets of batches that were subtracted before `fit`.
+
+    Examples
+    --------
+    >>> from hotview import MultiViewEncoder
+    >>> from hotview.datasets import make_views
+    >>> views = make_views(50, n_views=2, random_state=0).views
+    >>> view = MultiViewEncoder(max_epochs=1, random_state=0).fit(views).model_.views[1]
+    >>> view.name, view.columns.n_columns, view.scaler.description
+    ('view_1', 20, 'standardized')
+    """
+
+    name: str
+    columns: ViewColumns
+    scaler: ColumnScaler
+    ranges: ColumnRanges | None = None
+    batch_offsets: BatchOffsets | None = None
+
+    def __post_init__(self) -> None:
+        require(can_be_saved(self.name), f"a view cannot be called {shorten(self.name)}")
+        n, scaler = self.columns.n_columns, self.scaler
+        fits = scaler.n_columns == n > 0
+        fits = fits and (self.ranges is None or len(self.ranges.mean) == n)
+        fits = fits and (self.batch_offsets is None or self.batch_offsets.offsets.shape[1] == n)
+        require(fits, f"its columns of view {self.name!r} do not fit")
+        fits = (scaler.impute is None) == (scaler.fill is None)
+        fits = fits and (scaler.impute is None or scaler.impute in IMPUTATIONS)
+        fits = fits and (scaler.n_indicators == 0 or adds_indicators(str(scaler.impute)))
+        require(fits, f"its cells cannot be imputed by {shorten(scaler.impute)}")
+
+
+@dataclass(eq=False)
+class Model:
+    """Everything that a fit has learned; attributes of estimators that end in ``_`` are in it.
+
+    Parameters
+    ----------
+    views : list of ModelView
+        The views, in the order of the fit.
+    networks : list of MultiViewNetwork
+        The network of every ensemble member.
+    histories : list of History
+        What was recorded while they were trained.
+    batch_size : int
+        Number of rows of the largest view in a step.
+    trained_on : dict of str to object
+        Numbers of rows and labels, time and versions; a federation says nothing.
+    warnings : list of str
+        Warnings of the fit.
+    metadata : dict of str to object
+        The user's.
+    plan : ViewPlan or None, default=None
+        The plan over the views, for the mean costs of the members; None without a coupling.
+    plans : list of ViewPlan or None, default=None
+        The plan of every member.
+    references : ndarray or None, default=None
+        The reference clouds, (K, points, n_components); of several members, those of each.
+    view_similarity : ViewSimilarity or None, default=None
+        Similarity of the views by linked rows.
+    common_space : CommonSpace or None, default=None
+        Nearness of held-out linked rows in the common space.
+    classes : ndarray or None, default=None
+        The classes, sorted; None of an encoder.
+    learner : SemiSupervised or None, default=None
+        What predicts the classes; None of an encoder.
+
+    Examples
+    --------
+    >>> from hotview import MultiViewEncoder
+    >>> from hotview.datasets import make_views
+    >>> views = make_views(50, n_views=2, random_state=0).views
+    >>> model = MultiViewEncoder(max_epochs=1, random_state=0).fit(views).model_
+    >>> model.names, len(model.networks), model.classes is None
+    (['view_0', 'view_1'], 1, True)
+    """
+
+    views: list[ModelView]
+    networks: list[MultiViewNetwork]
+    histories: list[History]
+    batch_size: int
+    trained_on: dict[str, Any]
+    warnings: list[str]
+    metadata: dict[str, Any]
+    plan: ViewPlan | None = None
+    plans: list[ViewPlan] | None = None
+    references: Array | None = None
+    view_similarity: ViewSimilarity | None = None
+    common_space: CommonSpace | None = None
+    classes: Array | None = None
+    learner: SemiSupervised | None = None
+
+    def __post_init__(self) -> None:
+        S, R = self.n_views, len(self.networks)
+        require(len(set(self.names)) == S > 0, "its views have no different names")
+        require(len(self.histories) == R > 0, "it has no members, or lacks their histories")
+        require(self.batch_size > 0, "its 'batch_size' cannot be 0")
+        plans = [] if self.plan is None else [self.plan, *(self.plans or ())]
+        require(self.plans is None or len(self.plans) == R, "its plans are of other members")
+        require((self.plan is None) == (self.plans is None), "its plans contradict each other")
+        for plan in plans:
+            require(plan.W.shape == (S, plans[0].W.shape[1]), "its plans are of other views")
+            require(plan.null is None or len(plan.null.plan.W) == S, "its null is of other views")
+        if self.references is not None:
+            each = (R,) if R > 1 and self.plan is not None else ()
+            shape = (*each, None, None, self.networks[0].maps[0].out_features)
+            require_array("references", self.references, shape, "float32")
+        for pairs in (self.view_similarity, self.common_space):
+            require(pairs is None or len(pairs.n_rows) == S, "its pairs are of other views")
+        require((self.classes is None) == (self.learner is None), "its classes do not fit")
+        if self.learner is not None and self.classes is not None:
+            n_columns = [view.scaler.n_outputs for view in self.views]
+            widths = [[U.in_features for U in network.maps] for network in self.networks]
+            n_features = [int(n) for n in np.sum(widths, axis=0)]
+            self.learner.check(n_columns, n_features, len(self.classes))
+            if (found := self.learner.disagreement) is not None:
+                found.check(S, math.log(R), "disagreement")
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the views."""
+        return [view.name for view in self.views]
+
+    @property
+    def n_views(self) -> int:
+        """Number of views."""
+        return len(self.views)
+
+    @property
+    def columns(self) -> dict[str, ViewColumns]:
+        """Columns of every view."""
+        return {view.name: view.columns for view in self.views}
+
+    @property
+    def n_features_per_view(self) -> dict[str, int]:
+        """Number of columns of every view, before text is encoded."""
+        return {
+            name: own.n_columns if own.columns is None else len(own.columns)
+            for name, own in self.columns.items()
+        }
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, tuple[str, ...] | None]]:
+        """Number and names of the encoded columns of every view, for `check_known_tables`."""
+        return {name: (own.n_columns, encoded_names(own)) for name, own in self.columns.items()}
+
+    @property
+    def preprocessing(self) -> dict[str, str]:
+        """What was done to the columns of every view, in words."""
+        return {view.name: view.scaler.description for view in self.views}
+
+    @property
+    def view_labels(self) -> IntArray | None:
+        """The group of every view, if linked rows show stable groups; else None."""
+        return None if self.view_similarity is None else self.view_similarity.groups
+
+    @property
+    def network(self) -> MultiViewNetwork:
+        """The network of the first member."""
+        return self.networks[0]
+
+    @property
+    def history(self) -> History:
+        """The history of the first member."""
+        return self.histories[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the networks are."""
+        return next(self.network.maps.parameters()).device
+
+    @property
+    def batch_offsets(self) -> dict[str, BatchOffsets]:
+        """Offsets of batches of the views that have any."""
+        found = {view.name: view.batch_offsets for view in self.views}
+        return {name: offsets for name, offsets in found.items() if offsets is not None}
+
+    @batch_offsets.setter
+    def batch_offsets(self, offsets: Mapping[str, BatchOffsets | None]) -> None:
+        self.views = [replace(v, batch_offsets=offsets.get(v.name)) for v in self.views]
+
+    def feature_names(self, view: str, space: str = "features") -> list[str]:
+        """Names of what `encode` returns of a view.
+
+        Parameters
+        ----------
+        view : str
+            Name of the view.
+        space : {"features", "common"}, default="features"
+            As of `encode`.
+        """
+        U = self.network.maps[self.names.index(view)]
+        assert isinstance(U, torch.nn.Linear)
+        n = U.out_features if space == "common" else U.in_features
+        return [f"{view}_{j}" for j in range(n * len(self.networks))]
+
+    def rows(self, tables: Mapping[str, ViewTable]) -> dict[int, ViewRows]:
+        """Rows of some views, by number of the view, for `map_rows`; their entries are checked.
+
+        Parameters
+        ----------
+        tables : dict of str to ViewTable
+            Validated tables, by view.
+        """
+        rows, device = {}, self.device
+        for s, view in enumerate(self.views):
+            if (table := tables.get(view.name)) is not None:
+                rows[s] = ViewRows([table], view.scaler, device, once=True)
+                check = partial(check_finite, view.name, table, view.scaler.impute, view.scaler)
+                check_rows(rows[s], check)
+        return rows
+
+    def encode(self, tables: Mapping[str, ViewTable], space: str = "features") -> dict[str, Array]:
+        """Features of rows of some views, those of all members side by side.
+
+        Parameters
+        ----------
+        tables : dict of str to ViewTable
+            Validated tables, by view.
+        space : {"features", "common"}, default="features"
+            The features of each view, or their image in the common space.
+
+        Returns
+        -------
+        dict of str to ndarray of float32
+            NaN in absent rows.
+        """
+        rows = self.rows(tables).items()
+        return {self.names[s]: encode_rows(self.networks, s, view, space) for s, view in rows}
+
+    def predict(
+        self,
+        tables: Mapping[str, ViewTable],
+        reduce: Callable[[Tensor], Tensor],
+        progress: Callable[[int], object] | None = None,
+    ) -> Array:
+        """Predict aligned rows by all members.
+
+        Parameters
+        ----------
+        tables : dict of str to ViewTable
+            Validated tables of the views that are present.
+        reduce : callable
+            Maps log-probabilities (n_members, n_rows, n_classes) to (n_rows, ...).
+        progress : callable or None, default=None
+            Called with the number of rows of every part that is done.
+
+        Returns
+        -------
+        ndarray
+            What `reduce` makes of all rows.
+        """
+        assert self.learner is not None
+        views = self.rows(tables)
+        predict = partial(self.learner.log_proba, outputs=NetworkOutputs(self.networks))
+        reduced = predict_rows(predict, views, reduce, progress)
+        is_empty = np.isnan(reduced if reduced.ndim == 1 else reduced[:, 0])
+        if is_empty.any():
+            raise prediction_error(np.flatnonzero(is_empty), views, self.names)
+        return reduced
+
+    def group_rows(self, tables: Mapping[str, ViewTable]) -> IntArray:
+        """Groups of rows by the views that they have and that count; see `ScoresByViews`.
+
+        Parameters
+        ----------
+        tables : dict of str to ViewTable
+            Validated tables of the views that are present.
+        """
+        assert self.learner is not None
+        present = np.zeros((next(iter(tables.values())).n_rows, self.n_views), dtype=bool)
+        for s, view in enumerate(self.views):
+            if (table := tables.get(view.name)) is not None:
+                present[check_finite(view.name, table, view.scaler.impute, view.scaler), s] = True
+        return group_rows(self.learner.rule.count_views(torch.from_numpy(present)).numpy())
+
+    def predict_sets(self, P: Array, groups: IntArray, alpha: float) -> Array:
+        """Prediction sets of rows; warns where too few labels were left out.
+
+        Parameters
+        ----------
+        P : ndarray of shape (n_rows, n_classes)
+            Their probabilities.
+        groups : ndarray of int64, shape (n_rows,)
+            From `group_rows`.
+        alpha : float
+            The share of sets that may miss the true class.
+
+        Returns
+        -------
+        ndarray of bool, shape (n_rows, n_classes)
+            Which classes are in the set of every row.
+        """
+        sets, n_whole = score_sets(P, groups, self.learner and self.learner.set_scores, alpha)
+        if n_whole > 0:
+            warn_user(
+                f"Expected at least {rows_needed(alpha)} labels that ensemble members left out, "
+                f"for sets with alpha={alpha:g}, but there are fewer: the sets of {n_whole} rows "
+                "hold all classes. Label more rows, choose a larger alpha, or fit with "
+                "fusion='weighted' and several n_estimators."
+            )
+        return sets
+
+    def percentiles(self, disagreement: Array, groups: IntArray) -> Array:
+        """Percentiles of disagreement among training rows; 0 where nothing is known of these.
+
+        Parameters
+        ----------
+        disagreement : ndarray of shape (n_rows,)
+            Disagreement of the members about rows.
+        groups : ndarray of int64, shape (n_rows,)
+            From `group_rows`.
+        """
+        if self.learner is None or self.learner.disagreement is None:
+            return np.zeros(len(disagreement))
+        return np.nan_to_num(self.learner.disagreement.percentiles(disagreement, groups))
+
+    def check_drift(self, tables: Mapping[str, ViewTable]) -> DriftReport:
+        """Compare rows with those of the fit.
+
+        Parameters
+        ----------
+        tables : dict of str to ViewTable
+            Validated tables, by view.
+        """
+        found = {}
+        for view in self.views:
+            if view.ranges is None:
+                raise ValueError(
+                    "Expected a model that knows the ranges of its columns, but one of a "
+                    "federation does not, because these are not shared. Compare rows where the "
+                    "model was trained."
+                )
+            if (table := tables.get(view.name)) is not None:
+                names, counts = encoded_names(view.columns), view.scaler.is_counts
+                found[view.name] = compare_view(table, view.ranges, is_counts=counts, names=names)
+        return DriftReport(found)
