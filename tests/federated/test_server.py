@@ -11,7 +11,7 @@ from small_federation import HOLDER, NAMES, organizations, settings
 from hotview._files import output_lock
 from hotview.federated import InProcessChannel, Message, Server, Settings, server
 from hotview.federated.server import start_session
-from hotview.federated.server_state import read_server_state, write_outcome
+from hotview.federated.state import SERVER_FORMAT, Checkpoint, read_state, write_outcome
 from hotview.losses import HOTPairwise, HOTReference, Planner
 from hotview.losses.objective import VIEW_REGULARIZERS, Batch, Objective
 from hotview.nn.multiview import MultiViewNetwork
@@ -81,7 +81,7 @@ class Watched(InProcessChannel):
     def exchange(self, messages, timeout):
         answers = super().exchange(messages, timeout)
         message = messages.get("clinical", Message("hello"))
-        if message.kind == "start" and "classes" in message.metadata:
+        if message.kind == "start":
             self.central = Central(self.given, self.clients)
         if message.kind == "round" and message.metadata["round"] <= self.given.rounds:
             self.central.step()
@@ -213,7 +213,7 @@ def test_who_fails_is_left_out_of_the_round_and_may_come_back(tmp_path, caplog):
     # Who answers the end with something else has not saved its part, for all that is known.
     assert result.finished == ["clinical", "genetic"]
     write_outcome(tmp_path / "outcome.json", result)
-    assert read_server_state(path, given, list(NAMES))[0].round == rounds
+    assert read_state(path, SERVER_FORMAT, Checkpoint).server.round == rounds
 
 
 def test_a_label_holder_with_gradients_that_clients_refuse_is_dropped(tmp_path):
@@ -237,7 +237,7 @@ def test_a_hostile_member_is_dropped_or_named(tmp_path, hostile, seed):
     random = np.random.default_rng(seed)
 
     def stand(name, message, handle):
-        begun = message.kind not in ("hello", "start")
+        begun = message.kind not in ("hello", "classes", "start")
         spoils = name == hostile and begun and random.random() < 0.7
         return mutated(handle(message), random) if spoils else handle(message)
 
@@ -247,7 +247,8 @@ def test_a_hostile_member_is_dropped_or_named(tmp_path, hostile, seed):
     assert set(NAMES) - {hostile} <= set(result.finished)
     assert np.isfinite(result.history["loss"]).all()
     write_outcome(tmp_path / "outcome.json", result)
-    read_server_state(path, settings(), list(NAMES))
+    again = Server(InProcessChannel(organizations(tmp_path)), settings(), checkpoint=path)
+    again._read_checkpoint(path, list(NAMES))
 
 
 def test_who_is_hostile_or_absent_at_the_start_is_named(tmp_path):
@@ -338,11 +339,11 @@ def exchange(change=None, classes=("a", "b"), codes=None):
     def handle(name, message):
         if message.kind == "hello":
             return Message("hello", {**HELLO, "name": name, **(change or {}).get(name, {})})
-        if "classes" in message.metadata:
+        if message.kind == "start":
             seen.append(message)
             return Message("start", {"name": name})
         arrays = {} if codes is None else {"codes": codes}
-        return Message("start", {"classes": list(classes)}, arrays)
+        return Message("classes", {"classes": list(classes)}, arrays)
 
     def ask(messages):
         return {name: handle(name, message) for name, message in messages.items()}
@@ -402,7 +403,7 @@ def test_who_answers_something_else_has_not_begun():
     ask, _ = exchange()
 
     def strange(messages):
-        begins = any("classes" in m.metadata for m in messages.values())
+        begins = any(m.kind == "start" for m in messages.values())
         return ask(messages) | ({"x": Message("hello", {"name": "x"})} if begins else {})
 
     with pytest.raises(ValueError, match="'x' to begin, but its kind is 'hello'"):

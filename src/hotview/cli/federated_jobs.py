@@ -28,7 +28,7 @@ from hotview.federated import (
     Settings,
 )
 from hotview.federated.configuration import RunConfig, open_client, read_run_config
-from hotview.federated.server_state import write_outcome
+from hotview.federated.state import write_outcome
 from hotview.report.tables import matrix_table
 
 __all__ = [

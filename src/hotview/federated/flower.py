@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from hotview.federated.configuration import open_client, read_client_config, read_run_config
 from hotview.federated.messages import Failure, Message, MessageHandler, check_json, to_line
 from hotview.federated.server import Server
-from hotview.federated.server_state import write_outcome
+from hotview.federated.state import write_outcome
 
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")  # both are read when Flower is imported
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")

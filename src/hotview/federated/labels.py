@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -12,16 +11,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax
 
 from hotview._types import Array, IntArray
-from hotview.federated.settings import Settings
 from hotview.semisupervised.fusion import LogOpinionPool, OutOfFold, fit_pool
 
-__all__ = [
-    "LinkedQuery",
-    "fit_fusion",
-    "label_loss",
-    "linked_query",
-    "split_linked",
-]
+__all__ = ["fit_fusion", "fit_head", "label_loss"]
 
 
 def label_loss(
@@ -65,160 +57,69 @@ def label_loss(
     return total, gradients
 
 
-def split_linked(n: int, fraction: float, seed: int) -> tuple[IntArray, IntArray]:
-    """Split linked rows into training rows and rows held out for fusion.
-
-    Parameters
-    ----------
-    n : int
-        Number of linked rows.
-    fraction : float
-        Fraction that is held out.
-    seed : int
-        The shared seed.
-
-    Returns
-    -------
-    training, held_out : ndarray of int64
-        Indices of linked rows.
-
-    Examples
-    --------
-    >>> from hotview.federated.labels import split_linked
-    >>> [len(part) for part in split_linked(100, 0.25, 0)]
-    [75, 25]
-    """
-    order = np.random.default_rng([seed, 1]).permutation(n)
-    n_held_out = round(fraction * n)
-    return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
-
-
-@dataclass(frozen=True)
-class LinkedQuery:
-    """Linked rows queried in a round.
-
-    Parameters
-    ----------
-    scores : ndarray of int64
-        Rows whose scores are sent for the classification loss.
-    held_out : ndarray of int64
-        Rows whose scores are sent for the fusion weights.
-    features : ndarray of int64
-        Rows whose features are sent for a joint head.
-    """
-
-    scores: IntArray
-    held_out: IntArray
-    features: IntArray
-
-
-def linked_query(round: int, settings: Settings, n_linked: int) -> LinkedQuery:
-    """Linked rows queried in a round, derived from the shared seed.
-
-    In the first half of the rounds some rows are held out. After the fusion weights are fitted on
-    them, all rows are trained on. The round after the last only queries features for a joint head.
-
-    Parameters
-    ----------
-    round : int
-        The round.
-    settings : Settings
-        Settings of the training.
-    n_linked : int
-        Number of linked rows.
-
-    Returns
-    -------
-    LinkedQuery
-        The rows; none without a label holder.
-
-    Examples
-    --------
-    >>> from hotview.federated import Settings
-    >>> from hotview.federated.labels import linked_query
-    >>> settings = Settings(label_holder="clinical", rounds=4)
-    >>> [len(linked_query(round, settings, 100).scores) for round in (1, 2, 3, 4, 5)]
-    [75, 75, 100, 100, 0]
-    """
-    none, everyone = np.empty(0, dtype=np.int64), np.arange(n_linked)
-    if settings.label_holder is None:
-        return LinkedQuery(none, none, none)
-    seed, is_fusion = settings.random_state, round == settings.fusion_round
-    training, held_out = split_linked(n_linked, settings.fusion_fraction, seed)
-    if round > settings.fusion_round:
-        training = everyone
-    if round > settings.rounds or settings.share_labels:
-        training = none
-    if len(training) > settings.linked_batch:
-        order = np.random.default_rng([seed, 2, round]).permutation(training)
-        training = np.sort(order[: settings.linked_batch])
-    with_features = settings.share_features and (is_fusion or round > settings.rounds)
-    return LinkedQuery(
-        training, held_out if is_fusion else none, everyone if with_features else none
-    )
-
-
 def fit_fusion(
-    names: Sequence[str],
     scores: Mapping[str, Tensor],
-    codes: IntArray,
-    features: Mapping[str, Tensor],
-    training: Sequence[int] | IntArray,
-    held_out: Sequence[int] | IntArray,
-    n_classes: int,
+    joint: Array | None,
+    target: IntArray,
+    n_views: int,
     seed: int,
-) -> tuple[LogOpinionPool, dict[str, Array]]:
+) -> LogOpinionPool:
     """Fit the fusion weights of the views on linked rows that they were not trained on.
 
     Parameters
     ----------
-    names : sequence of str
-        Names of the views.
     scores : dict of str to Tensor of shape (n_held_out, classes)
         Scores of held-out rows by view; empty without such rows.
-    codes : ndarray of int64
-        Classes of all linked rows, −1 where unknown.
-    features : dict of str to Tensor of shape (n_linked, encoder_dim)
-        Features of all linked rows; empty where they are not shared.
-    training, held_out : sequence of int
-        From `split_linked`.
-    n_classes : int
-        Number of classes.
+    joint : ndarray of shape (n_held_out, classes) or None
+        Scores of these rows by the joint head.
+    target : ndarray of int64
+        Classes of these rows, −1 where unknown.
+    n_views : int
+        Number of views.
     seed : int
         The shared seed.
 
     Returns
     -------
     LogOpinionPool
-        The weights.
-    dict of str to ndarray
-        ``weight`` and ``bias`` of a linear classifier of the concatenated features, the joint
-        head; empty without features, or where a class has no training row.
+        The weights; equal ones where no class is known.
     """
-    head: dict[str, Array] = {}
-    F = torch.cat(list(features.values()), 1).double().numpy() if features else np.empty((0, 0))
-    rows = np.asarray(training)
+    labeled, random = np.flatnonzero(target >= 0), np.random.default_rng(seed)
+    if not scores or len(labeled) == 0:
+        return fit_pool([], n_views, random)
+    of_views = [log_softmax(x.double(), 1).numpy()[labeled] for x in scores.values()]
+    of_head = np.zeros_like(of_views[0])
+    if joint is not None:
+        of_head = log_softmax(torch.from_numpy(joint), 1).numpy()[labeled]
+    present = np.ones((len(labeled), n_views + 1), dtype=bool)
+    present[:, -1] = joint is not None
+    log_probs = np.stack([*of_views, of_head], axis=1)
+    return fit_pool([OutOfFold(log_probs, present, target[labeled])], n_views, random)
+
+
+def fit_head(F: Array | None, codes: IntArray, rows: IntArray, n_classes: int) -> dict[str, Array]:
+    """Fit the joint head, a linear classifier of the features of all views.
+
+    Parameters
+    ----------
+    F : ndarray of shape (n_linked, n_features) or None
+        Features of all linked rows, views side by side; None where they are not shared.
+    codes : ndarray of int64
+        Their classes, −1 where unknown.
+    rows : ndarray of int64
+        Linked rows to train on.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    dict of str to ndarray
+        ``weight`` and ``bias``; empty without features, or where a class has no training row.
+    """
     rows = rows[codes[rows] >= 0]
-    if features and len(np.unique(codes[rows])) == n_classes:
-        head = _fit_head(F[rows], codes[rows], n_classes)
-    held_out = np.asarray(held_out, dtype=np.int64) if scores else np.empty(0, dtype=np.int64)
-    labeled = np.flatnonzero(codes[held_out] >= 0)
-    if len(labeled) == 0:
-        return fit_pool([], len(names), np.random.default_rng(seed)), head
-    rows = held_out[labeled]
-    log_probs = [log_softmax(x.double(), 1).numpy()[labeled] for x in scores.values()]
-    joint = np.zeros((len(rows), n_classes))
-    if head:
-        scores_of_head = F[rows] @ head["weight"].T + head["bias"]
-        joint = log_softmax(torch.from_numpy(scores_of_head), 1).numpy()
-    present = np.ones((len(rows), len(names) + 1), dtype=bool)
-    present[:, -1] = bool(head)
-    out_of_fold = OutOfFold(np.stack([*log_probs, joint], axis=1), present, codes[rows])
-    return fit_pool([out_of_fold], len(names), np.random.default_rng(seed)), head
-
-
-def _fit_head(F: Array, target: IntArray, n_classes: int) -> dict[str, Array]:
-    model = LogisticRegression(max_iter=1000).fit(F, target)
+    if F is None or len(np.unique(codes[rows])) < n_classes:
+        return {}
+    model = LogisticRegression(max_iter=1000).fit(F[rows], codes[rows])
     weight, bias = model.coef_, model.intercept_
     if n_classes == 2:  # scikit-learn has one row of weights for two classes
         weight, bias = np.vstack([-weight, weight]) / 2, np.r_[-bias, bias] / 2

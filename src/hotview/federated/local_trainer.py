@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from hotview._types import IntArray
+from hotview._types import Array, IntArray
 from hotview.estimators.initialization import start_at_principal_components
 from hotview.federated.client_data import ClientData
-from hotview.federated.labels import LinkedQuery
+from hotview.federated.messages import Message
 from hotview.federated.privacy import GaussianMechanism
-from hotview.federated.schema import MAX_VALUE
+from hotview.federated.schema import MAX_VALUE, Session
 from hotview.federated.settings import Settings
 from hotview.losses import reconstruction_error
 from hotview.losses.orthogonality import second_moment
@@ -35,7 +35,6 @@ from hotview.training.trainer_state import optimizer_state
 __all__ = [
     "ClientUpdate",
     "LocalTrainer",
-    "ServerUpdate",
     "quadratic_surrogate",
     "quantile_means",
     "shared_directions",
@@ -179,45 +178,15 @@ class ClientUpdate:
     sent: dict[str, Tensor] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ServerUpdate:
-    """What the server sends in reply to a client's last update.
-
-    Parameters
-    ----------
-    round : int
-        The round of that update; 0 for none.
-    gradients : dict of str to Tensor
-        Gradients with respect to what was sent.
-    curvatures : dict of str to float
-        Curvatures of the surrogates.
-    weights : Tensor of shape (n_references,) or None
-        The client's row of the plan W.
-    references_before, references : Tensor of shape (n_references, n_points, d) or None
-        References at the time of the update, and now.
-    """
-
-    round: int = 0
-    gradients: Mapping[str, Tensor] = field(default_factory=dict)
-    curvatures: Mapping[str, float] = field(default_factory=dict)
-    weights: Tensor | None = None
-    references_before: Tensor | None = None
-    references: Tensor | None = None
-
-
 class LocalTrainer:
     """Network of one view, and its local optimization steps.
 
     Parameters
     ----------
-    settings : Settings
-        Settings of the training.
+    session : Session
+        Settings, names of the clients and classes.
     data : ClientData
         Data of the client.
-    classes : sequence
-        All classes; empty without a label holder.
-    n_views : int
-        Number of clients.
     device : torch.device
         Device of the training.
     mechanism : GaussianMechanism or None, default=None
@@ -228,14 +197,13 @@ class LocalTrainer:
 
     def __init__(
         self,
-        settings: Settings,
+        session: Session,
         data: ClientData,
-        classes: Sequence[object],
-        n_views: int,
         device: torch.device,
         mechanism: GaussianMechanism | None = None,
         shared_codes: IntArray | None = None,
     ) -> None:
+        settings, classes = session.settings, session.classes
         self.settings, self.data, self.device = settings, data, device
         self.n_classes, self.mechanism = len(classes), mechanism
         seed = [settings.random_state, zlib.crc32(data.name.encode())]
@@ -243,7 +211,7 @@ class LocalTrainer:
         self.view = ViewRows([data.table], data.columns, device, often=True)
         n = max(settings.encoder_dim, settings.n_components, N_COMPONENTS)
         (self.pca,) = principal_components([self.view], n, np.random.default_rng(seed))
-        self.network = self._make_network(seed, n_views).to(device)
+        self.network = self._make_network(seed, len(session.names)).to(device)
         self.optimizer = make_optimizer([self.network], settings.learning_rate)
         self.codes = data.codes(classes) if classes else np.full(self.view.n_rows, -1)
         self.linked_codes: IntArray = self.codes[data.linked]
@@ -297,15 +265,15 @@ class LocalTrainer:
         propagated = equal if scores is None else scores.propagated
         self.soft_labels = make_soft_labels(graph, propagated, known)
 
-    def make_update(self, round: int, query: LinkedQuery) -> ClientUpdate:
+    def make_update(self, round: int, query: Mapping[str, IntArray]) -> ClientUpdate:
         """Compute what the client sends in a round.
 
         Parameters
         ----------
         round : int
             The round.
-        query : LinkedQuery
-            Linked rows queried in it.
+        query : dict of str to ndarray of int64
+            Linked rows queried in it, from `Session.linked_query`.
 
         Returns
         -------
@@ -327,17 +295,13 @@ class LocalTrainer:
                 sent["quantiles"] = quantile_means(P, s.quantiles)
             if s.coupling == "hot-pairwise" and round <= s.rounds:
                 sent["moment"] = second_moment(Z, "mean")
-            if len(query.scores) > 0:
-                sent["scores"] = self.score(query.scores)
-            if len(query.held_out) > 0:
-                sent["held_out"] = self.score(query.held_out)
-            if len(query.features) > 0:
-                sent["features"] = self.features(query.features)
+            for name, linked in query.items():
+                sent[name] = self.features(linked) if name == "features" else self.score(linked)
         sent = {name: x.nan_to_num().cpu() for name, x in sent.items()}
-        return ClientUpdate(round, rows, labeled, query.scores, sent)
+        return ClientUpdate(round, rows, labeled, query.get("scores", _no_rows()), sent)
 
     def train(
-        self, update: ClientUpdate, server_update: ServerUpdate, round: int
+        self, update: ClientUpdate, reply: Message, references_before: Array | None, round: int
     ) -> dict[str, float] | None:
         """Take the local steps of a round, or none where they lead to numbers that are not finite.
 
@@ -350,10 +314,12 @@ class LocalTrainer:
         ----------
         update : ClientUpdate
             The client's last update.
-        server_update : ServerUpdate
-            The server's reply; gradients of another round are ignored.
+        reply : Message
+            The server's next request; gradients for another update are ignored.
+        references_before : ndarray or None
+            References at the time of the update.
         round : int
-            The round that follows.
+            The round of the request.
 
         Returns
         -------
@@ -363,7 +329,11 @@ class LocalTrainer:
         assert self.optimizer is not None
         before = copy.deepcopy((self.network.state_dict(), self.optimizer.state_dict()))
         self.network.train()
-        is_current = server_update.round == update.round > 0
+        arrays = {**reply.arrays}
+        if references_before is not None:
+            arrays["references_before"] = references_before
+        received = {name: torch.from_numpy(x).to(self.device) for name, x in arrays.items()}
+        is_current = (reply.metadata.get("update_round") or 0) == update.round > 0
         is_finite, sums = True, dict[str, float]()
         for step in range(self.settings.local_steps):
             is_first = step == 0 and is_current
@@ -372,15 +342,15 @@ class LocalTrainer:
             if not bool((Z.detach().abs() <= MAX_VALUE).all()):
                 is_finite = False
                 continue
-            if server_update.weights is not None:
-                Gs = server_update.references_before if is_first else server_update.references
+            if "weights" in received:
+                Gs = received["references_before" if is_first else "references"]
                 theta = self.directions(*((update.round, 0) if is_first else (round, step + 1)))
-                assert Gs is not None
-                C = sliced_cost([Z], list(Gs.to(Z).unbind(0)), directions=theta)
-                transport = (server_update.weights.to(Z) * C[0]).sum()
+                C = sliced_cost([Z], list(Gs.unbind(0)), directions=theta)
+                transport = (received["weights"] * C[0]).sum()
                 terms["transport"] = self.settings.coupling_weight * transport
             if is_current:
-                terms |= self._surrogate_terms(Z, update, server_update)
+                curvatures = reply.metadata.get("curvatures") or {}
+                terms |= self._surrogate_terms(Z, update, received, curvatures)
             losses = [term for term in terms.values() if term.requires_grad]
             if losses:
                 optimizer_step(self.optimizer, torch.stack(losses).sum())
@@ -419,22 +389,25 @@ class LocalTrainer:
         return Z, terms
 
     def _surrogate_terms(
-        self, Z: Tensor, update: ClientUpdate, server_update: ServerUpdate
+        self,
+        Z: Tensor,
+        update: ClientUpdate,
+        received: Mapping[str, Tensor],
+        curvatures: Mapping[str, float],
     ) -> dict[str, Tensor]:
         """Return the surrogates of the loss terms whose gradients the server sent."""
-        values = {}
-        gradients, curvatures = server_update.gradients, server_update.curvatures
-        if "quantiles" in gradients:
-            P = Z @ self.directions(update.round).T
-            values["quantiles"] = quantile_means(P, self.settings.quantiles)
-        if "moment" in gradients:
-            values["moment"] = second_moment(Z, "mean")
-        if "scores" in gradients:
-            values["scores"] = self.score(update.linked)
-        return {
-            k: quadratic_surrogate(x, update.sent[k].to(x), gradients[k].to(x), curvatures[k])
-            for k, x in values.items()
-        }
+        terms = {}
+        for name in ("quantiles", "moment", "scores"):
+            if (gradient := received.get(f"gradient.{name}")) is None:
+                continue
+            if name == "quantiles":
+                P = Z @ self.directions(update.round).T
+                x = quantile_means(P, self.settings.quantiles)
+            else:
+                x = second_moment(Z, "mean") if name == "moment" else self.score(update.linked)
+            sent = update.sent[name].to(x)
+            terms[name] = quadratic_surrogate(x, sent, gradient, curvatures[name])
+        return terms
 
     def directions(self, round: int, step: int = 0) -> Tensor:
         """Return the directions of a step; those of step 0 are the ones of the update."""

@@ -13,7 +13,6 @@ import torch
 from hotview._codec import require
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.inference import EnsembleMember, FusionRule, HeadEnsemble
-from hotview.federated.client_state import ClientState
 from hotview.federated.local_trainer import LocalTrainer
 from hotview.federated.messages import Message, check_json
 from hotview.federated.schema import (
@@ -25,6 +24,7 @@ from hotview.federated.schema import (
     read_metadata,
 )
 from hotview.federated.settings import Settings
+from hotview.federated.state import ClientState
 from hotview.ingest.frames import columns_of
 from hotview.ingest.preprocessing import Preprocessing
 from hotview.losses import Planner
@@ -63,20 +63,20 @@ def save_partial_model(
         The last request, with the plan, the fusion weights and the joint head.
     """
     settings, data, name = trainer.settings, trainer.data, trainer.data.name
-    model = _make_model(settings, state.classes, data.impute)
+    model = _make_model(settings, state.session.classes, data.impute)
     _set_views(model, {name: columns_of(data.table)}, {name: data.columns}, trainer.network)
     model.history_, model.histories_ = History(state.history), [History(state.history)]
     model.references_ = message.arrays.get("references")
     if trainer.n_classes > 0:
-        _set_fusion(model, state.classes, 1, None)
+        _set_fusion(model, state.session.classes, 1, None)
     head: dict[str, Any] | None = None
     if "weight" in message.arrays:
         head = {k: message.arrays[k].tolist() for k in ("weight", "bias")}
         head["names"] = message.metadata["head"]
     model.metadata_ = {
         _NOTE: {
-            "names": state.names,
-            "session": state.session_id,
+            "names": state.session.names,
+            "session": state.session.id,
             "settings": settings.to_json(),
             "plan": message.metadata.get("plan"),
             "pool": message.metadata.get("pool"),

@@ -6,25 +6,30 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from hotview._codec import shorten
 from hotview._files import output_lock
 from hotview._types import Array
 from hotview.federated.local_trainer import ClientUpdate
 from hotview.federated.messages import Channel, Failure, Message, to_line
-from hotview.federated.schema import Session, check_names, check_response
+from hotview.federated.schema import SentPool, Session, check_names, check_request, check_response
 from hotview.federated.server_coupling import CouplingResult, ServerCoupling
-from hotview.federated.server_state import (
+from hotview.federated.settings import Settings
+from hotview.federated.state import (
+    SERVER_FORMAT,
+    Checkpoint,
     FederatedResult,
     ServerState,
-    read_server_state,
-    write_server_state,
+    read_state,
+    state_errors,
+    write_state,
 )
-from hotview.federated.settings import Settings
 from hotview.training.process_group import catch_interrupt
 from hotview.training.progress import ProgressBar
 
@@ -103,26 +108,44 @@ class Server:
             return self._run()
 
     def _run(self) -> FederatedResult:
-        n, names = self.settings.rounds, list(self.channel.names)
-        if self.checkpoint is None or not self.checkpoint.exists():
+        n, names, path = self.settings.rounds, list(self.channel.names), self.checkpoint
+        if path is None or not path.exists():
             session = start_session(self._exchange, names, self.settings)
             self.state = ServerState(session, FederatedResult(names))
         else:
-            self.state, self.coupling = read_server_state(self.checkpoint, self.settings, names)
+            self._read_checkpoint(path, names)
             _log.info("goes on after round %d of %d", self.state.round, n)
         state = self.state
         with catch_interrupt() as interrupt, ProgressBar(n, shown=self.verbose) as bar:
             bar.step(state.round)
             while state.round < n and not interrupt.requested:
                 self._run_round()
-                if self.checkpoint is not None:
-                    write_server_state(self.checkpoint, state, self.settings, self.coupling)
+                if path is not None:
+                    write_state(path, SERVER_FORMAT, Checkpoint(state, self.coupling.state()))
                 bar.step()
         if state.round < n:
             _log.warning("stopped after round %d of %d", state.round, n)
         else:
             self._finish()
         return state.result
+
+    def _read_checkpoint(self, path: Path, names: list[str]) -> None:
+        """Take the state of a checkpoint; everything in it is checked."""
+        checkpoint = read_state(path, SERVER_FORMAT, Checkpoint)
+        session = checkpoint.server.session
+        now = {**self.settings.to_json(), "organizations": sorted(names)}
+        then = {**session.settings.to_json(), "organizations": sorted(session.names)}
+        if differing := [k for k in now if now[k] != then[k]]:
+            key = differing[0]
+            raise ValueError(
+                f"Expected {path} to be of a training with the same settings, but {key} was "
+                f"{shorten(then[key])} then and is {now[key]!r} now. Delete the file to begin anew."
+            )
+        self.state, self.coupling = checkpoint.server, ServerCoupling(self.settings, session.names)
+        with state_errors(path, SERVER_FORMAT):
+            self.coupling.restore(checkpoint.coupling)
+            for name in session.names:  # updates that clients accept in the next round
+                check_request(self._round_message(name, self.state.round + 1), session)
 
     def _run_round(self) -> None:
         state, result = self.state, self.state.result
@@ -134,10 +157,9 @@ class Server:
         labels = self._request_label_loss(updates)
         if labels is not None:
             terms["view_heads"] = float(labels.metadata["loss"])
-        if state.round == self.settings.fusion_round:
-            fusion = self._request_fusion(updates, is_last=False)
-            if fusion is not None:
-                state.pool, state.shared = fusion.metadata["pool"], fusion.arrays
+        is_halfway = state.round == self.settings.fusion_round
+        if is_halfway and (fusion := self._request_fusion("fusion", updates)) is not None:
+            state.pool, state.shared = SentPool(**fusion.metadata["pool"]), fusion.arrays
         state.updates = {
             name: self._make_server_update(name, coupled, labels if name in updates else None)
             for name in result.names
@@ -152,14 +174,14 @@ class Server:
 
     def _collect_updates(self, round: int) -> dict[str, ClientUpdate]:
         """Return the updates of all clients that respond, at least `min_clients`."""
-        result, settings, session = self.state.result, self.settings, self.state.session
+        result, session = self.state.result, self.state.session
         messages = {name: self._round_message(name, round) for name in result.names}
         updates: dict[str, ClientUpdate] = {}
         for _ in range(_N_TRIES):
             missing = {name: m for name, m in messages.items() if name not in updates}
             for name, response in self._exchange(missing).items():
                 try:
-                    valid = check_response(response, messages[name], name, settings, session)
+                    valid = check_response(response, messages[name], name, session)
                 except ValueError as error:
                     self._drop(name, round, str(error))
                     continue
@@ -167,12 +189,13 @@ class Server:
                     result.privacy[name] = privacy
                 sent = {k: torch.from_numpy(x) for k, x in valid.arrays.items()}
                 updates[name] = ClientUpdate(round, sent=sent)
-            if len(updates) >= settings.min_clients:
+            if len(updates) >= self.settings.min_clients:
                 return {name: updates[name] for name in messages if name in updates}
         remedy = "Begin anew" if self.checkpoint is None else f"Go on from {self.checkpoint}"
         raise RuntimeError(
-            f"Expected at least {settings.min_clients} organizations to answer in round {round}, "
-            f"but {len(updates)} did, {_N_TRIES} times in a row. {remedy} when they are there."
+            f"Expected at least {self.settings.min_clients} organizations to answer in round "
+            f"{round}, but {len(updates)} did, {_N_TRIES} times in a row. {remedy} when they are "
+            "there."
         )
 
     def _round_message(self, name: str, round: int) -> Message:
@@ -195,14 +218,11 @@ class Server:
         message = Message("label_loss", metadata, {f"scores.{n}": x for n, x in scores.items()})
         return self._ask_label_holder(holder, message)
 
-    def _request_fusion(
-        self, updates: Mapping[str, ClientUpdate], *, is_last: bool
-    ) -> Message | None:
-        """Return the label holder's response with fusion weights or, at last, a joint head."""
+    def _request_fusion(self, kind: str, updates: Mapping[str, ClientUpdate]) -> Message | None:
+        """Return the label holder's response with fusion weights or a joint head."""
         if (holder := self.settings.label_holder) is None:
             return None
-        session = self.state.session.id
-        metadata = {"session": session, "names": list(updates), "is_last": is_last}
+        metadata = {"session": self.state.session.id, "names": list(updates)}
         arrays = {
             f"{key}.{name}": update.sent[key].numpy()
             for key in ("held_out", "features")
@@ -210,14 +230,14 @@ class Server:
             if key in update.sent
         }
         # No later round repeats the request.
-        return self._ask_label_holder(holder, Message("fusion", metadata, arrays), _N_TRIES)
+        return self._ask_label_holder(holder, Message(kind, metadata, arrays), _N_TRIES)
 
     def _ask_label_holder(self, holder: str, message: Message, n_tries: int = 1) -> Message | None:
         """Return the label holder's response; None where none of them is valid."""
         for _ in range(n_tries):
             response = self._exchange({holder: message})[holder]
             try:
-                return check_response(response, message, holder, self.settings, self.state.session)
+                return check_response(response, message, holder, self.state.session)
             except ValueError as error:
                 self._drop(holder, self.state.round, f"as label holder, {error}")
         return None
@@ -262,10 +282,10 @@ class Server:
         state, result = self.state, self.state.result
         updates = self._collect_updates(state.round + 1)
         metadata: dict[str, Any] = {"session": state.session.id}
-        metadata |= {"plan": result.plan, "pool": state.pool}
+        metadata |= {"plan": result.plan, "pool": None if state.pool is None else vars(state.pool)}
         head: dict[str, Array] = {}
         if self.settings.share_features:
-            fusion = self._request_fusion(updates, is_last=True)
+            fusion = self._request_fusion("head", updates)
             head = {} if fusion is None else fusion.arrays
         references = self._references()
         messages = dict.fromkeys(result.names, Message("finish", metadata, references))
@@ -274,7 +294,7 @@ class Server:
             messages[holder] = Message("finish", metadata, {**references, **head})
         for name, response in self._exchange(messages).items():
             try:
-                check_response(response, messages[name], name, self.settings, state.session)
+                check_response(response, messages[name], name, state.session)
                 result.finished.append(name)
             except ValueError as error:
                 self._drop(name, state.round + 1, str(error))
@@ -304,29 +324,29 @@ def start_session(exchange: Exchange, names: Sequence[str], settings: Settings) 
         valid: dict[str, Message] = {}
         for name, response in exchange(dict.fromkeys(names, request)).items():
             try:
-                valid[name] = check_response(response, request, name, settings, session)
+                valid[name] = check_response(response, request, name, session)
             except ValueError as error:
                 raise ValueError(f"Expected {name!r} to {purpose}, but {error}{remedy}") from None
         return valid
 
+    session = Session(np.random.default_rng().bytes(8).hex(), settings, list(names), [], 0)
     remedy = ". All organizations must be there when a training begins."
-    hellos = ask(names, Message("hello"), Session("", 0, []), "say hello", remedy)
+    hellos = ask(names, Message("hello"), session, "say hello", remedy)
     _check_formats(hellos)
-    n_linked = _count_linked(hellos)
-    holder = settings.label_holder
-    if holder is not None and holder not in hellos:
-        raise ValueError(f"Expected label_holder among {list(names)}, but it is {holder!r}.")
-    classes: list[Any] = []
+    session = replace(session, n_linked=_count_linked(hellos))
+    facts = {"settings": settings.to_json()}
     codes: dict[str, Array] = {}
-    if holder is not None:
-        request = Message("start", {"settings": settings.to_json()})
-        response = ask([holder], request, Session("", n_linked, []), "send the classes")[holder]
+    if (holder := settings.label_holder) is not None:
+        if holder not in hellos:
+            raise ValueError(f"Expected label_holder among {list(names)}, but it is {holder!r}.")
+        request = Message("classes", facts)
+        response = ask([holder], request, session, "send the classes")[holder]
         classes, codes = response.metadata["classes"], response.arrays
         if len(classes) < 2:
             raise ValueError(f"Expected {holder!r} to have two classes or more, not {classes!r}.")
-    session = Session(np.random.default_rng().bytes(8).hex(), n_linked, classes)
-    metadata = {"settings": settings.to_json(), "classes": classes, "names": list(names)}
-    ask(names, Message("start", {**metadata, "session": session.id}, codes), session, "begin")
+        session = replace(session, classes=classes)
+    metadata = {**facts, "session": session.id, "classes": session.classes, "names": session.names}
+    ask(names, Message("start", metadata, codes), session, "begin")
     return session
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from numbers import Real
 from typing import Any
 
-from hotview._codec import shorten
+from hotview._codec import encode, shorten
 from hotview._validation import (
     Check,
     check_choice,
@@ -33,7 +33,7 @@ _N_WARM_UP_STEPS = 2000  # 200 with ten times the learning rate, in `ServerCoupl
 #: largest values, so that no server can make a client compute for days or run out of memory
 _COUNTS = {
     **{"rounds": 10_000, "local_steps": 10_000, "sinkhorn_max_iter": 100_000},
-    **{"quantiles": 2**14, "n_projections": 2**14, "n_references": 1000, "min_clients": 1000},
+    **{"quantiles": 2**14, "n_projections": 2**14, "n_references": 1000},
     **{"n_components": 2**12, "encoder_dim": 2**12, "hidden": 2**12},
     **{"batch_size": 2**20, "linked_batch": 2**20},
 }
@@ -41,17 +41,20 @@ _WEIGHTS = dict.fromkeys(
     ("coupling_weight", "regularizer_weight", "orthogonality_weight", "head_weight"), 10**6
 )
 _POSITIVE = {"learning_rate": 10, "reg": 10**6}
-_MAXIMA = {**_COUNTS, **_WEIGHTS, **_POSITIVE, "random_state": 2**63 - 1}
-_MAXIMA |= {"cost_decay": 1, "fusion_fraction": 1}
+_SHARES = {"cost_decay": 1, "fusion_fraction": 1}
+_MAXIMA = {**_COUNTS, **_WEIGHTS, **_POSITIVE, **_SHARES}
+_MAXIMA |= {"min_clients": 1000, "random_state": 2**31 - 1}
 _CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(_COUNTS, check_count),
     **dict.fromkeys(_WEIGHTS, check_weight),
     **dict.fromkeys(_POSITIVE, check_positive),
+    **dict.fromkeys(_SHARES, partial(check_share, below_one=True)),
     **dict.fromkeys(("share_features", "share_labels"), check_switch),
-    **dict.fromkeys(("cost_decay", "fusion_fraction"), partial(check_share, below_one=True)),
     "coupling": partial(check_choice, choices=("hot-reference", "hot-pairwise", "none")),
     "view_regularizer": partial(check_choice, choices=("none", "autoencoder")),
     "projections": partial(check_choice, choices=("orthogonal", "iid", "qmc")),
+    "min_clients": partial(check_count, at_least=2),  # one view couples to nothing
+    "random_state": partial(check_count, at_least=0),  # all sides draw the same from it
 }
 
 
@@ -180,13 +183,6 @@ class Settings:
                 f"Expected label_holder to be the name of an organization, or None, but it is "
                 f"{self.label_holder!r}."
             )
-        if type(self.random_state) is not int or self.random_state < 0:
-            raise ValueError(
-                "Expected random_state to be a whole number, because all sides draw the same "
-                f"directions from it, but it is {self.random_state!r}. Use 0."
-            )
-        if self.min_clients < 2:
-            raise ValueError("Expected min_clients to be at least 2: one view couples to nothing.")
         self._check_products()
 
     def _check_products(self) -> None:
@@ -225,8 +221,8 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as values that JSON can represent."""
-        switches = {name: bool(getattr(self, name)) for name in ("share_features", "share_labels")}
-        return {**vars(self), **switches, "hidden": list(self.hidden)}
+        values: dict[str, Any] = encode(Settings, self, {})
+        return values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Settings:
