@@ -410,6 +410,25 @@ def test_who_answers_something_else_has_not_begun():
         start_session(strange, ["x", "y"], Settings())
 
 
+def test_bytes_are_counted(tmp_path):
+    sizes, rounds = {name: {"to": [], "from": []} for name in NAMES}, []
+
+    def stand(name, message, handle):
+        answer = handle(message)
+        if message.kind in ("round", "label_loss", "fusion"):
+            rounds.extend((message.to_bytes(), answer.to_bytes()))
+        sizes[name]["to"].append(len(message.to_bytes()))
+        sizes[name]["from"].append(len(answer.to_bytes()))
+        return answer
+
+    result, coordinator = run(between(tmp_path, stand), settings())
+    for name, found in coordinator.traffic.items():
+        to, back = sizes[name].values()
+        assert found == {"to": max(to), "from": max(back), "total": sum(to) + sum(back)}
+    of_a_round = max(len(data) for data in rounds)
+    assert max(result.history["bytes"]) == of_a_round
+
+
 def test_two_servers_cannot_share_a_checkpoint(tmp_path):
     path = tmp_path / "server.checkpoint"
     server = Server(InProcessChannel(organizations(tmp_path)), settings(), checkpoint=path)

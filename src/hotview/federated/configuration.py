@@ -239,6 +239,16 @@ class RunConfig:
     timeout: float
     patience: float
 
+    @property
+    def checkpoint(self) -> Path:
+        """File from which the training is resumed."""
+        return self.folder / "checkpoint.federated"
+
+    @property
+    def outcome(self) -> Path:
+        """File of the result."""
+        return self.folder / "outcome.json"
+
 
 def format_run_config(names: Sequence[str], settings: Settings) -> dict[str, ConfigValue]:
     """Return a run config with default folder and times, as ``[tool.flwr.app.config]`` holds it.

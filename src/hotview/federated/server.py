@@ -92,8 +92,9 @@ class Server:
         self.verbose = verbose
         check_names(channel.names)
         self.coupling = ServerCoupling(settings, channel.names)
-        #: bytes of the largest message of this round, by client
-        self.traffic: dict[str, int] = {}
+        #: bytes of the largest message to and from each client, and of all its messages
+        self.traffic = {name: {"to": 0, "from": 0, "total": 0} for name in channel.names}
+        self._largest = 0  # bytes of the largest message of this round
 
     def run(self) -> FederatedResult:
         """Train from the start, or from the checkpoint, to the end.
@@ -149,7 +150,7 @@ class Server:
 
     def _run_round(self) -> None:
         state, result = self.state, self.state.result
-        self.traffic = {}
+        self._largest = 0
         updates = self._collect_updates(state.round + 1)
         state.round += 1
         coupled = None if self.settings.coupling == "none" else self.coupling.update(updates)
@@ -165,8 +166,7 @@ class Server:
             for name in result.names
         }
         row = {"epoch": state.round, "loss": sum(terms.values()), **terms}
-        largest = max(self.traffic.values(), default=0)
-        row |= {"present": len(updates), "bytes": largest}
+        row |= {"present": len(updates), "bytes": self._largest}
         result.rows.append(row)
         if coupled is not None:
             result.W, result.C = coupled.plan.W.numpy(), coupled.plan.C.numpy()
@@ -270,11 +270,13 @@ class Server:
 
     def _exchange(self, messages: Mapping[str, Message]) -> dict[str, Message | Failure]:
         responses = self.channel.exchange(messages, self.timeout)
-        for name, message in messages.items():
-            response = responses[name]
-            received = 0 if isinstance(response, Failure) else len(response.to_bytes())
-            size = max(len(message.to_bytes()), received)
-            self.traffic[name] = max(size, self.traffic.get(name, 0))
+        for way, sent in (("to", messages), ("from", responses)):
+            for name, message in sent.items():
+                if isinstance(message, Message):
+                    size, traffic = len(message.to_bytes()), self.traffic[name]
+                    traffic[way] = max(size, traffic[way])
+                    traffic["total"] += size
+                    self._largest = max(size, self._largest)
         return responses
 
     def _finish(self) -> None:
