@@ -76,7 +76,7 @@ def test_whatever_is_changed_passes_or_is_a_value_error(recorded, seed):
 
 def test_what_crosses_passes_and_metadata_that_is_unknown_or_missing_is_refused(recorded):
     session, pairs = recorded
-    optional = {"update_round", "curvatures", "plan", "pool", "head", "privacy", "model_format"}
+    optional = {"update_round", "curvatures", "plan", "pool", "head", "privacy"}
     assert {request.kind for _, request, _ in pairs} >= {*KINDS} - {"label_loss", "head"}
     for name, request, response in pairs:
         assert check_response(response, request, name, session) is response

@@ -161,17 +161,12 @@ class Client:
         )
         check_request(message, session)
         self._check_consent(session.settings)
-        if name not in session.names:
-            raise ValueError(
-                f"Expected names of organizations with {name!r} among them, but it is not there"
-            )
-        releases = self._earlier_releases()
-        if self.privacy is not None:
-            releases.append(self._calibrate(self.privacy, session.settings, releases))
+        problem = f"Expected names of organizations with {name!r} among them, but it is not there"
+        require(name in session.names, problem)
         state = ClientState(
             session,
             self.data.fingerprint,
-            releases=releases,
+            releases=self._plan_releases(session.settings),
             budget=self._budget,
             shared_codes=message.arrays.get("codes"),
         )
@@ -181,16 +176,11 @@ class Client:
 
     def _check_consent(self, settings: Settings) -> None:
         """Refuse settings that send data which the client has not consented to send, or lacks."""
-        name = self.data.name
-        is_holder = settings.label_holder == name
-        if is_holder and not self.data.classes:
-            raise ValueError(
-                f"Expected {name!r} to hold the labels, but none of its rows has one. Name the "
-                "column of labels: label_column."
-            )
-        requested = {"features"} if settings.share_features else set()
-        if settings.share_labels and is_holder:
-            requested |= {"labels"}
+        name, requested = self.data.name, {"features"} if settings.share_features else set()
+        if settings.label_holder == name:
+            problem = f"Expected {name!r} to hold the labels, but none of its rows has one."
+            require(len(self.data.classes) > 0, f"{problem} Name their column: label_column.")
+            requested |= {"labels"} if settings.share_labels else set()
         if refused := sorted(requested - self.shares):
             raise ValueError(
                 f"{name!r} is asked to send {refused[0]} of linked rows, and has not consented. "
@@ -198,33 +188,30 @@ class Client:
                 "false"
             )
 
-    def _earlier_releases(self) -> list[ReleaseRecord]:
-        """Return the releases of earlier trainings, which count toward the same budget."""
-        if not self.state_path.is_file():
-            return []
-        try:
-            state = read_state(self.state_path, CLIENT_FORMAT, ClientFile).client
-        except ValueError:
-            if self.privacy is None:
-                return []
-            raise
-        return [record for record in state.releases if record.n_releases > 0]
-
     @property
     def _budget(self) -> Budget | None:
         return None if self.privacy is None else Budget(self.privacy.epsilon, self.privacy.delta)
 
-    def _calibrate(
-        self, privacy: Privacy, settings: Settings, before: list[ReleaseRecord]
-    ) -> ReleaseRecord:
-        if settings.coupling == "hot-pairwise":
-            raise ValueError(
-                "Expected coupling='hot-reference' where an organization asks for privacy: "
-                "'hot-pairwise' sends second moments, which have no noise."
-            )
-        n = self.data.table.n_rows
-        noise = privacy.calibrate(n, settings.batch_size, settings.rounds, before)
-        return ReleaseRecord(noise, n, settings.batch_size, 0)
+    def _plan_releases(self, settings: Settings) -> list[ReleaseRecord]:
+        """Return earlier releases, which count toward the same budget, and those of a training."""
+        before: list[ReleaseRecord] = []
+        try:
+            if self.state_path.is_file():
+                state = read_state(self.state_path, CLIENT_FORMAT, ClientFile).client
+                before = [record for record in state.releases if record.n_releases > 0]
+        except ValueError:
+            if self.privacy is not None:
+                raise
+        if self.privacy is None:
+            return before
+        require(
+            settings.coupling != "hot-pairwise",
+            "Expected coupling='hot-reference' where an organization asks for privacy: "
+            "'hot-pairwise' sends second moments, which have no noise.",
+        )
+        n, size = self.data.table.n_rows, settings.batch_size
+        noise = self.privacy.calibrate(n, size, settings.rounds, before)
+        return [*before, ReleaseRecord(noise, n, size, 0)]
 
     def _make_trainer(self, state: ClientState) -> LocalTrainer:
         settings, mechanism = state.session.settings, None
@@ -236,10 +223,8 @@ class Client:
     def _resume(self, message: Message, request: Any) -> tuple[LocalTrainer, ClientState]:
         """Return trainer and state of the training that a message belongs to."""
         name, path = self.data.name, self.state_path
-        if not path.is_file():
-            raise ValueError(
-                f"Expected {name!r} to have begun, but there is no {path}. Begin the training anew."
-            )
+        problem = f"Expected {name!r} to have begun, but there is no {path}"
+        require(path.is_file(), f"{problem}. Begin the training anew.")
         digest = self._digest_state()  # another process may have written the file
         if self.trainer is None or self.state is None or digest != self._state_digest:
             content = read_state(path, CLIENT_FORMAT, ClientFile)
@@ -251,30 +236,23 @@ class Client:
             with state_errors(path, CLIENT_FORMAT):
                 content.load_into(self.trainer)
             self.state, self._state_digest = content.client, digest
-        if request.session != self.state.session.id:
-            raise ValueError(f"it is of another training than {name!r} began; begin anew")
+        problem = f"it is of another training than {name!r} began; begin anew"
+        require(request.session == self.state.session.id, problem)
         check_request(message, self.state.session)
         return self.trainer, self.state
 
     def _check_unchanged(self, state: ClientState) -> None:
         """Refuse to continue a training with another privacy budget or another table."""
         name = self.data.name
-        if state.budget != self._budget:
-            then, now = (
-                "without privacy"
-                if x is None
-                else f"with epsilon = {x.epsilon} and delta = {x.delta}"
-                for x in (state.budget, self._budget)
-            )
-            raise ValueError(
-                f"Expected {name!r} to continue as it began, {then}, but now it is {now}. Set it "
-                "back, or begin the training anew."
-            )
-        if state.table_fingerprint != self.data.fingerprint:
-            raise ValueError(
-                f"Expected the table of {name!r} to stay as it was when the training began, but "
-                "it has changed. Put it back, or begin the training anew."
-            )
+        then, now = (
+            f"with epsilon = {x.epsilon} and delta = {x.delta}" if x else "without privacy"
+            for x in (state.budget, self._budget)
+        )
+        problem = f"Expected {name!r} to continue as it began, {then}, but now it is {now}"
+        require(then == now, f"{problem}. Set it back, or begin the training anew.")
+        problem = f"Expected the table of {name!r} to stay as it was when the training began, but"
+        fits = state.table_fingerprint == self.data.fingerprint
+        require(fits, f"{problem} it has changed. Put it back, or begin the training anew.")
 
     def _check_own(self, state: ClientState) -> None:
         """Refuse a state that cannot be of this client, before a trainer is made from it."""
@@ -291,10 +269,9 @@ class Client:
     def _resume_label_holder(self, message: Message, request: Any) -> tuple[LocalTrainer, Session]:
         """Return trainer and session, or raise an error where this is not the label holder."""
         trainer, state = self._resume(message, request)
-        if (holder := trainer.settings.label_holder) != self.data.name:
-            raise ValueError(
-                f"{self.data.name!r} received a request for the label holder, which is {holder!r}"
-            )
+        name, holder = self.data.name, state.session.settings.label_holder
+        problem = f"{name!r} received a request for the label holder, which is {holder!r}"
+        require(name == holder, problem)
         return trainer, state.session
 
     def _save(self, state: ClientState) -> None:
@@ -341,14 +318,11 @@ class Client:
     def _check_round(self, round: int, n: int, state: ClientState) -> None:
         """Refuse rounds that are over, or past the number that the noise is calibrated for."""
         name, last = self.data.name, state.request_round
-        if round <= last:
-            raise ValueError(f"round {round} is over: {name!r} has answered round {last}")
-        if round > n + 1:  # the round after the last trains once more, and sends no quantiles
-            spent = "" if state.budget is None else "the privacy budget is spent: "
-            raise ValueError(
-                f"{spent}round {round} is past the end of the training of {name!r}, {n} rounds. "
-                "Begin a training of more rounds"
-            )
+        require(round > last, f"round {round} is over: {name!r} has answered round {last}")
+        # The round after the last trains once more, and sends no quantiles.
+        spent = "" if state.budget is None else "the privacy budget is spent: "
+        problem = f"{spent}round {round} is past the end of the training of {name!r}, {n} rounds"
+        require(round <= n + 1, f"{problem}. Begin a training of more rounds")
 
     def _record_release(self, state: ClientState) -> None:
         """Count a release before it is computed, whatever becomes of it.

@@ -232,7 +232,7 @@ def _check_numbers(
 
 #: annotations of the metadata of requests and of responses; what may be None may be missing
 _METADATA: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
-    "hello": ({}, {"name": str, "n_linked": int, "digest": str, "model_format": int | None}),
+    "hello": ({}, {"name": str, "n_linked": int, "digest": str, "model_format": int}),
     "classes": ({"settings": Settings}, {"classes": list[Any]}),
     "start": (
         {"session": str, "settings": Settings, "names": list[str], "classes": list[Any]},

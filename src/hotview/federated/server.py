@@ -334,8 +334,7 @@ def start_session(exchange: Exchange, names: Sequence[str], settings: Settings) 
     session = Session(np.random.default_rng().bytes(8).hex(), settings, list(names), [], 0)
     remedy = ". All organizations must be there when a training begins."
     hellos = ask(names, Message("hello"), session, "say hello", remedy)
-    _check_formats(hellos)
-    session = replace(session, n_linked=_count_linked(hellos))
+    session = replace(session, n_linked=_check_hellos(hellos))
     facts = {"settings": settings.to_json()}
     codes: dict[str, Array] = {}
     if (holder := settings.label_holder) is not None:
@@ -352,28 +351,23 @@ def start_session(exchange: Exchange, names: Sequence[str], settings: Settings) 
     return session
 
 
-def _check_formats(hellos: Mapping[str, Message]) -> None:
-    """Raise an error if partial models would have formats that cannot be joined."""
-    formats = {name: hello.metadata.get("model_format") for name, hello in hellos.items()}
+def _check_hellos(hellos: Mapping[str, Message]) -> int:
+    """Return the number of linked ids; these and the format of models must agree."""
+    facts = {name: hello.metadata for name, hello in hellos.items()}
+    formats = {name: own["model_format"] for name, own in facts.items()}
     if others := _find_others(formats):
-        written = ", ".join(f"{name!r} {x or 'an older one'}" for name, x in formats.items())
         raise ValueError(
             "Expected all organizations to write models of one format, because others cannot be "
-            f"joined in the end, but that of {others} differs (formats: {written}). Install the "
+            f"joined in the end, but that of {others} differs (formats: {formats}). Install the "
             "same version of hotview everywhere."
         )
-
-
-def _count_linked(hellos: Mapping[str, Message]) -> int:
-    """Return the number of linked ids, which must be the same at all clients."""
-    counts = {name: hello.metadata["n_linked"] for name, hello in hellos.items()}
-    lists = {name: (hello.metadata["digest"], counts[name]) for name, hello in hellos.items()}
-    if others := _find_others(lists):
+    counts: dict[str, int] = {name: own["n_linked"] for name, own in facts.items()}
+    if others := _find_others({name: (own["digest"], counts[name]) for name, own in facts.items()}):
         raise ValueError(
             "Expected all organizations to have the same linked ids in the same order, but their "
             f"lists differ (numbers of ids: {counts}): look at that of {others} first. Agree again."
         )
-    return int(next(iter(counts.values())))
+    return next(iter(counts.values()))
 
 
 def _find_others(values: Mapping[str, Hashable]) -> str:
