@@ -104,31 +104,27 @@ class Server:
         FederatedResult
             The result; the partial models are with the clients.
         """
-        path = self.checkpoint
-        with nullcontext() if path is None else output_lock(path):
-            return self._run()
-
-    def _run(self) -> FederatedResult:
         n, names, path = self.settings.rounds, list(self.channel.names), self.checkpoint
-        if path is None or not path.exists():
-            session = start_session(self._exchange, names, self.settings)
-            self.state = ServerState(session, FederatedResult(names))
-        else:
-            self._read_checkpoint(path, names)
-            _log.info("goes on after round %d of %d", self.state.round, n)
-        state = self.state
-        with catch_interrupt() as interrupt, ProgressBar(n, shown=self.verbose) as bar:
-            bar.step(state.round)
-            while state.round < n and not interrupt.requested:
-                self._run_round()
-                if path is not None:
-                    write_state(path, SERVER_FORMAT, Checkpoint(state, self.coupling.state()))
-                bar.step()
-        if state.round < n:
-            _log.warning("stopped after round %d of %d", state.round, n)
-        else:
-            self._finish()
-        return state.result
+        with nullcontext() if path is None else output_lock(path):
+            if path is None or not path.exists():
+                session = start_session(self._exchange, names, self.settings)
+                self.state = ServerState(session, FederatedResult(names))
+            else:
+                self._read_checkpoint(path, names)
+                _log.info("goes on after round %d of %d", self.state.round, n)
+            with catch_interrupt() as interrupt, ProgressBar(n, shown=self.verbose) as bar:
+                bar.step(self.state.round)
+                while self.state.round < n and not interrupt.requested:
+                    self._run_round()
+                    if path is not None:
+                        content = Checkpoint(self.state, self.coupling.state())
+                        write_state(path, SERVER_FORMAT, content)
+                    bar.step()
+            if self.state.round < n:
+                _log.warning("stopped after round %d of %d", self.state.round, n)
+            else:
+                self._finish()
+            return self.state.result
 
     def _read_checkpoint(self, path: Path, names: list[str]) -> None:
         """Take the state of a checkpoint; everything in it is checked."""
@@ -155,11 +151,11 @@ class Server:
         state.round += 1
         coupled = None if self.settings.coupling == "none" else self.coupling.update(updates)
         terms = {} if coupled is None else dict(coupled.parts)
-        labels = self._request_label_loss(updates)
+        labels = self._ask_label_holder("label_loss", updates, state.round)
         if labels is not None:
             terms["view_heads"] = float(labels.metadata["loss"])
-        is_halfway = state.round == self.settings.fusion_round
-        if is_halfway and (fusion := self._request_fusion("fusion", updates)) is not None:
+        fusion = self._ask_label_holder("fusion", updates, state.round)
+        if fusion is not None:
             state.pool, state.shared = SentPool(**fusion.metadata["pool"]), fusion.arrays
         state.updates = {
             name: self._make_server_update(name, coupled, labels if name in updates else None)
@@ -174,17 +170,12 @@ class Server:
 
     def _collect_updates(self, round: int) -> dict[str, ClientUpdate]:
         """Return the updates of all clients that respond, at least `min_clients`."""
-        result, session = self.state.result, self.state.session
+        result = self.state.result
         messages = {name: self._round_message(name, round) for name in result.names}
         updates: dict[str, ClientUpdate] = {}
         for _ in range(_N_TRIES):
             missing = {name: m for name, m in messages.items() if name not in updates}
-            for name, response in self._exchange(missing).items():
-                try:
-                    valid = check_response(response, messages[name], name, session)
-                except ValueError as error:
-                    self._drop(name, round, str(error))
-                    continue
+            for name, valid in self._ask(missing, round).items():
                 if privacy := valid.metadata.get("privacy"):
                     result.privacy[name] = privacy
                 sent = {k: torch.from_numpy(x) for k, x in valid.arrays.items()}
@@ -208,39 +199,53 @@ class Server:
         G = self.coupling.references
         return {} if G is None else {"references": G.numpy()}
 
-    def _request_label_loss(self, updates: Mapping[str, ClientUpdate]) -> Message | None:
-        """Return the label holder's response with the gradients of all scores."""
-        holder, round = self.settings.label_holder, self.state.round
-        scores = {n: u.sent["scores"].numpy() for n, u in updates.items() if "scores" in u.sent}
-        if holder is None or not scores:
-            return None
-        metadata = {"round": round, "session": self.state.session.id, "names": list(scores)}
-        message = Message("label_loss", metadata, {f"scores.{n}": x for n, x in scores.items()})
-        return self._ask_label_holder(holder, message)
+    def _ask_label_holder(
+        self, kind: str, updates: Mapping[str, ClientUpdate], round: int
+    ) -> Message | None:
+        """Send what clients sent of linked rows in a round to the label holder, if it is needed.
 
-    def _request_fusion(self, kind: str, updates: Mapping[str, ClientUpdate]) -> Message | None:
-        """Return the label holder's response with fusion weights or a joint head."""
-        if (holder := self.settings.label_holder) is None:
+        Returns its response: gradients of all scores, fusion weights or a joint head; None where
+        none is valid.
+        """
+        holder, session = self.settings.label_holder, self.state.session
+        keys = ("scores",) if kind == "label_loss" else ("held_out", "features")
+        is_due = {
+            "label_loss": "scores" in session.linked_query(round),
+            "fusion": round == self.settings.fusion_round,
+            "head": self.settings.share_features,
+        }
+        if holder is None or not is_due[kind]:
             return None
-        metadata = {"session": self.state.session.id, "names": list(updates)}
+        metadata: dict[str, Any] = {"session": session.id, "names": list(updates)}
+        if kind == "label_loss":
+            metadata["round"] = round
         arrays = {
             f"{key}.{name}": update.sent[key].numpy()
-            for key in ("held_out", "features")
+            for key in keys
             for name, update in updates.items()
             if key in update.sent
         }
-        # No later round repeats the request.
-        return self._ask_label_holder(holder, Message(kind, metadata, arrays), _N_TRIES)
-
-    def _ask_label_holder(self, holder: str, message: Message, n_tries: int = 1) -> Message | None:
-        """Return the label holder's response; None where none of them is valid."""
-        for _ in range(n_tries):
-            response = self._exchange({holder: message})[holder]
-            try:
-                return check_response(response, message, holder, self.state.session)
-            except ValueError as error:
-                self._drop(holder, self.state.round, f"as label holder, {error}")
+        message = Message(kind, metadata, arrays)
+        # No later round repeats the request for weights.
+        for _ in range(1 if kind == "label_loss" else _N_TRIES):
+            if valid := self._ask({holder: message}, self.state.round, "as label holder, "):
+                return valid[holder]
         return None
+
+    def _ask(
+        self, messages: Mapping[str, Message], round: int, role: str = ""
+    ) -> dict[str, Message]:
+        """Return the valid responses; a client that has none is left out of the round."""
+        valid, dropped = dict[str, Message](), self.state.result.dropped
+        for name, response in self._exchange(messages).items():
+            try:
+                valid[name] = check_response(response, messages[name], name, self.state.session)
+            except ValueError as error:
+                reason = to_line(f"{role}{error}")
+                _log.warning("round %d goes on without %r: %s", round, name, reason)
+                dropped.append({"round": round, "name": name, "reason": reason})
+                del dropped[:-_MAX_DROPPED]
+        return valid
 
     def _make_server_update(
         self, name: str, coupled: CouplingResult | None, labels: Message | None
@@ -262,12 +267,6 @@ class Server:
         update_round = self.state.round if was_present else 0
         return Message("round", {"curvatures": curvatures, "update_round": update_round}, arrays)
 
-    def _drop(self, name: str, round: int, reason: str) -> None:
-        reason, dropped = to_line(reason), self.state.result.dropped
-        _log.warning("round %d goes on without %r: %s", round, name, reason)
-        dropped.append({"round": round, "name": name, "reason": reason})
-        del dropped[:-_MAX_DROPPED]
-
     def _exchange(self, messages: Mapping[str, Message]) -> dict[str, Message | Failure]:
         responses = self.channel.exchange(messages, self.timeout)
         for way, sent in (("to", messages), ("from", responses)):
@@ -282,24 +281,17 @@ class Server:
     def _finish(self) -> None:
         """Train on the last gradients, and let all clients save their partial models."""
         state, result = self.state, self.state.result
-        updates = self._collect_updates(state.round + 1)
-        metadata: dict[str, Any] = {"session": state.session.id}
-        metadata |= {"plan": result.plan, "pool": None if state.pool is None else vars(state.pool)}
-        head: dict[str, Array] = {}
-        if self.settings.share_features:
-            fusion = self._request_fusion("head", updates)
-            head = {} if fusion is None else fusion.arrays
+        round = state.round + 1
+        updates = self._collect_updates(round)
+        pool = None if state.pool is None else vars(state.pool)
+        metadata: dict[str, Any] = {"session": state.session.id, "plan": result.plan, "pool": pool}
         references = self._references()
         messages = dict.fromkeys(result.names, Message("finish", metadata, references))
-        if head and (holder := self.settings.label_holder) is not None:
+        head = self._ask_label_holder("head", updates, round)
+        if head is not None and head.arrays and (holder := self.settings.label_holder) is not None:
             metadata = {**metadata, "head": list(updates)}  # the views of its features
-            messages[holder] = Message("finish", metadata, {**references, **head})
-        for name, response in self._exchange(messages).items():
-            try:
-                check_response(response, messages[name], name, state.session)
-                result.finished.append(name)
-            except ValueError as error:
-                self._drop(name, state.round + 1, str(error))
+            messages[holder] = Message("finish", metadata, {**references, **head.arrays})
+        result.finished += self._ask(messages, round)
 
 
 def start_session(exchange: Exchange, names: Sequence[str], settings: Settings) -> Session:
