@@ -13,7 +13,6 @@ from hotview.cli import demo
 from hotview.cli.demo import SAMPLE_HOLDER, SAMPLE_NAMES, write_sample_federation
 from hotview.cli.federated_jobs import (
     SimulationJob,
-    describe_outcome,
     open_clients,
     print_outcome,
     read_app,
@@ -235,7 +234,7 @@ def result(**more):
 
 def outcome(found, settings=None, **more):
     settings = settings or Settings(rounds=2, local_steps=7)
-    facts = describe_outcome(found, TRAFFIC)
+    facts = {**found.to_json(), "rounds": len(found.rows), "bytes": TRAFFIC}
     facts |= {"settings": settings.to_json(), "seconds": 3.0, "interrupted": False, "resume": "so"}
     return {**facts, "parts": {name: f"{name}/part.hotview" for name in found.finished}, **more}
 

@@ -19,7 +19,6 @@ from rich.console import Console
 from hotview.cli.runner import INTERRUPTED, as_usage, make_console, print_json, print_table
 from hotview.federated import (
     Client,
-    FederatedResult,
     InProcessChannel,
     Privacy,
     Server,
@@ -32,7 +31,6 @@ from hotview.report.tables import matrix_table
 __all__ = [
     "SimulationJob",
     "describe_clients",
-    "describe_outcome",
     "open_clients",
     "print_clients",
     "print_outcome",
@@ -121,7 +119,11 @@ def run_simulation(job: SimulationJob) -> int:
         raise ValueError(str(error)) from error
     write_outcome(config.outcome, result)
     stopped = len(result.rows) < config.settings.rounds
-    facts |= describe_outcome(result, server.traffic) | {
+    facts = {
+        **result.to_json(),
+        **facts,
+        "rounds": len(result.rows),
+        "bytes": server.traffic,
         "seconds": time.perf_counter() - start,
         "interrupted": stopped,
         "resume": job.resume_command,
@@ -241,21 +243,6 @@ def describe_clients(clients: Mapping[str, Client], settings: Settings) -> dict[
     }
 
 
-def describe_outcome(
-    result: FederatedResult, traffic: Mapping[str, Mapping[str, int]]
-) -> dict[str, Any]:
-    """Return a result, and the bytes of all messages, as values that JSON can represent."""
-    return {
-        "rounds": len(result.rows),
-        "history": result.rows,
-        "plan": result.plan,
-        "bytes": traffic,
-        "dropped": result.dropped,
-        "privacy": result.privacy,
-        "finished": result.finished,
-    }
-
-
 def print_clients(facts: Mapping[str, Any], console: Console) -> None:
     """Print the output of `describe_clients`."""
     headings = ["rows", "columns", "linked", "labeled"]
@@ -278,7 +265,7 @@ def print_clients(facts: Mapping[str, Any], console: Console) -> None:
 
 
 def print_outcome(facts: Mapping[str, Any], console: Console) -> None:
-    """Print the outputs of `describe_clients` and `describe_outcome`, and times and files."""
+    """Print the outputs of `describe_clients` and of a training, as `run_simulation` makes them."""
     plan, settings = facts["plan"], facts["settings"]
     if plan is not None:
         W, names = np.array(plan["W"]), plan["names"]

@@ -239,6 +239,12 @@ class FederatedResult:
             return None
         return {"names": self.present, "W": self.W.tolist(), "C": self.C.tolist()}
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as values that JSON can represent."""
+        own = ("finished", "plan", "privacy", "dropped")
+        facts = {name: getattr(self, name) for name in own}
+        return {"organizations": self.names, **facts, "history": self.rows}
+
 
 @dataclass(frozen=True)
 class _Dropped:
@@ -340,13 +346,6 @@ def state_errors(path: Path, format: FileFormat) -> Iterator[None]:
 
 def write_outcome(path: Path, result: FederatedResult) -> None:
     """Write a result as JSON, completely or not at all."""
-    values: dict[str, Any] = {
-        "organizations": result.names,
-        "finished": result.finished,
-        "plan": result.plan,
-        "privacy": result.privacy,
-        "dropped": result.dropped,
-        "history": result.rows,
-    }
+    text = json.dumps(result.to_json(), indent=2, ensure_ascii=False)
     with atomic_write(path) as draft:
-        draft.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        draft.write_text(f"{text}\n", encoding="utf-8")
