@@ -4,7 +4,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch.nn.functional import cross_entropy, log_softmax
 
-from hotview.federated.labels import fit_fusion, fit_head, label_loss
+from hotview.federated.local_trainer import fit_fusion, fit_head, label_loss
 from hotview.federated.schema import Session
 from hotview.federated.settings import Settings
 from hotview.semisupervised.fusion import fit_pool

@@ -18,7 +18,8 @@ from small_federation import (
 )
 from torch.nn.functional import cross_entropy
 
-from hotview.federated.local_trainer import LocalTrainer, quadratic_surrogate
+from hotview.federated.coupling import quadratic_surrogate
+from hotview.federated.local_trainer import LocalTrainer
 from hotview.federated.messages import Message
 from hotview.federated.privacy import GaussianMechanism
 from hotview.federated.schema import Session

@@ -9,9 +9,8 @@ import torch
 
 from hotview._archive import read_archive, write_archive
 from hotview.federated import FederatedResult, Message, Server, Settings
-from hotview.federated.local_trainer import ClientUpdate
+from hotview.federated.coupling import ServerCoupling
 from hotview.federated.schema import SentPool, Session
-from hotview.federated.server_coupling import ServerCoupling
 from hotview.federated.state import (
     SERVER_FORMAT,
     Checkpoint,
@@ -34,7 +33,8 @@ def trained(settings=SETTINGS):
     updates = {}
     for name in NAMES:
         Q = torch.randn(3, 4, generator=random).sort(1).values
-        updates[name] = ClientUpdate(1, sent={"quantiles": Q, "moment": torch.eye(2)})
+        arrays = {"quantiles": Q.numpy(), "moment": np.eye(2, dtype=np.float32)}
+        updates[name] = Message("round", {"round": 1}, arrays)
     pool = SentPool(NAMES, [1.0] * (n + 1), [1.0] * n, 0.5) if settings.label_holder else None
     row = {"epoch": 1, "loss": 0.5, "present": n, "bytes": 100}
     dropped = [{"round": 1, "name": "st", "reason": "late"}]

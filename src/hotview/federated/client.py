@@ -18,8 +18,7 @@ from hotview._files import file_lock
 from hotview._types import Array
 from hotview.estimators.parameters import pick_device
 from hotview.federated.client_data import ClientData
-from hotview.federated.labels import fit_fusion, fit_head, label_loss
-from hotview.federated.local_trainer import LocalTrainer
+from hotview.federated.local_trainer import LocalTrainer, fit_fusion, fit_head, label_loss
 from hotview.federated.messages import Message
 from hotview.federated.partial_models import save_partial_model
 from hotview.federated.privacy import (

@@ -10,20 +10,22 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from sklearn.linear_model import LogisticRegression
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, log_softmax
 
 from hotview._types import Array, IntArray
 from hotview.estimators.initialization import start_at_principal_components
 from hotview.federated.client_data import ClientData
+from hotview.federated.coupling import quadratic_surrogate, quantile_means, shared_directions
 from hotview.federated.messages import Message
 from hotview.federated.privacy import GaussianMechanism
 from hotview.federated.schema import MAX_VALUE, Session
-from hotview.federated.settings import Settings
 from hotview.losses import reconstruction_error
 from hotview.losses.orthogonality import second_moment
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
-from hotview.ot import draw_directions, sliced_cost
+from hotview.ot import sliced_cost
+from hotview.semisupervised.fusion import LogOpinionPool, OutOfFold, fit_pool
 from hotview.semisupervised.graph import N_COMPONENTS, build_graph
 from hotview.semisupervised.pseudo_labels import ViewLabels, make_soft_labels, score_nodes
 from hotview.training.batches import ShuffledIndices
@@ -32,124 +34,13 @@ from hotview.training.rows import ViewRows
 from hotview.training.trainer import make_optimizer, optimizer_step
 from hotview.training.trainer_state import optimizer_state
 
-__all__ = [
-    "ClientUpdate",
-    "LocalTrainer",
-    "quadratic_surrogate",
-    "quantile_means",
-    "shared_directions",
-]
+__all__ = ["ClientUpdate", "LocalTrainer", "fit_fusion", "fit_head", "label_loss"]
 
 _N_NEIGHBORS = 10  # of the graph along which shared labels are propagated
 
 
 def _no_rows() -> IntArray:
     return np.empty(0, dtype=np.int64)
-
-
-def shared_directions(settings: Settings, round: int, step: int = 0) -> Tensor:
-    """Draw the directions of a step, the same at the server and at every client.
-
-    Parameters
-    ----------
-    settings : Settings
-        Settings of the training, which have the shared seed.
-    round, step : int
-        The round, and the step in it; quantiles are sent along the directions of step 0.
-
-    Returns
-    -------
-    Tensor of shape (M, d), float32
-        Unit vectors.
-
-    Examples
-    --------
-    >>> from hotview.federated import Settings
-    >>> from hotview.federated.local_trainer import shared_directions
-    >>> shared_directions(Settings(n_projections=4, n_components=2), round=3).shape
-    torch.Size([4, 2])
-    """
-    seed = np.random.SeedSequence([settings.random_state, round, step])
-    number = seed.generate_state(1, np.uint64)[0]
-    generator = torch.Generator().manual_seed(int(number >> np.uint64(1)))
-    directions = draw_directions(
-        settings.n_projections,
-        settings.n_components,
-        kind=settings.projections,
-        generator=generator,
-        dtype=torch.float64,
-    )
-    return directions.to(torch.float32)
-
-
-def quantile_means(P: Tensor, q: int) -> Tensor:
-    r"""Return the mean of the quantile function over q equal intervals, for every direction.
-
-    .. math:: Q_{mi} = q \int_{i/q}^{(i+1)/q} F_m^{-1}(u)\,du
-
-    For q = n these are the sorted values. For fewer, each is a mean over n/q rows. Differentiable
-    in `P`.
-
-    Parameters
-    ----------
-    P : Tensor of shape (n, M)
-        Projections of n rows on M directions.
-    q : int
-        Number of intervals.
-
-    Returns
-    -------
-    Tensor of shape (M, q)
-        Means in ascending order.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from hotview.federated.local_trainer import quantile_means
-    >>> quantile_means(torch.tensor([[3.0], [1.0], [2.0], [8.0]]), 2)
-    tensor([[1.5000, 5.5000]])
-    """
-    n, ordered = len(P), P.sort(dim=0).values
-    if n == q:
-        return ordered.T
-    i, j = np.arange(q)[:, None], np.arange(n)[None]
-    overlap = np.minimum((i + 1) * n, (j + 1) * q) - np.maximum(i * n, j * q)
-    weights = torch.from_numpy(np.maximum(overlap, 0) / n).to(ordered)
-    return (weights @ ordered).T
-
-
-def quadratic_surrogate(x: Tensor, at: Tensor, gradient: Tensor, curvature: float) -> Tensor:
-    r"""Return a surrogate of a loss at another client: :math:`⟨g, x - x_0⟩ + c \|x - x_0\|^2`.
-
-    Its gradient at :math:`x_0`, the value that was sent, is the true gradient. For a transport
-    cost with fixed plans it is the loss itself; for a cross-entropy it is an upper bound (with c
-    = 1/4 per row), which allows many local steps per message.
-
-    Parameters
-    ----------
-    x : Tensor
-        x, the value now.
-    at : Tensor
-        x₀, the value that was sent.
-    gradient : Tensor
-        g, the gradient that was received.
-    curvature : float
-        c.
-
-    Returns
-    -------
-    Tensor
-        The surrogate, a number.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from hotview.federated.local_trainer import quadratic_surrogate
-    >>> quadratic_surrogate(torch.tensor([3.0, 1.0]), torch.zeros(2), torch.tensor([1.0, 0.0]), 2.0)
-    tensor(23.)
-    """
-    d = x - at
-    return (gradient * d).sum() + curvature * d.square().sum()
 
 
 @dataclass
@@ -427,3 +318,63 @@ class LocalTrainer:
 
     def _score_rows(self, rows: IntArray) -> Tensor:
         return self.network.score_views(self.network.encode([self.view.take(rows)]))[0]
+
+
+def label_loss(
+    scores: Mapping[str, Tensor], codes: IntArray, head_weight: float
+) -> tuple[float, dict[str, Tensor]]:
+    """Return the cross-entropy of every view's scores, summed, and its gradient by view.
+
+    Classes are −1 where unknown; the gradient is 0 in these rows.
+    """
+    labeled = torch.from_numpy(np.flatnonzero(codes >= 0))
+    if len(labeled) == 0:
+        return 0.0, {name: torch.zeros_like(x) for name, x in scores.items()}
+    target = torch.from_numpy(codes)[labeled]
+    total, gradients = 0.0, {}
+    for name, view_scores in scores.items():
+        x = view_scores.clone().requires_grad_()
+        loss = head_weight * cross_entropy(x[labeled], target)
+        (gradients[name],) = torch.autograd.grad(loss, x)
+        total += float(loss.detach())
+    return total, gradients
+
+
+def fit_fusion(
+    scores: Mapping[str, Tensor],
+    joint: Array | None,
+    target: IntArray,
+    n_views: int,
+    seed: int,
+) -> LogOpinionPool:
+    """Fit the fusion weights of the views on linked rows that they were not trained on.
+
+    Scores are of held-out rows, by view and by the joint head, if there is one; weights are equal
+    without such rows, or where none of their classes is known.
+    """
+    labeled, random = np.flatnonzero(target >= 0), np.random.default_rng(seed)
+    if not scores or len(labeled) == 0:
+        return fit_pool([], n_views, random)
+    of_views = [log_softmax(x.double(), 1).numpy()[labeled] for x in scores.values()]
+    of_head = np.zeros_like(of_views[0])
+    if joint is not None:
+        of_head = log_softmax(torch.from_numpy(joint), 1).numpy()[labeled]
+    present = np.ones((len(labeled), n_views + 1), dtype=bool)
+    present[:, -1] = joint is not None
+    log_probs = np.stack([*of_views, of_head], axis=1)
+    return fit_pool([OutOfFold(log_probs, present, target[labeled])], n_views, random)
+
+
+def fit_head(F: Array | None, codes: IntArray, rows: IntArray, n_classes: int) -> dict[str, Array]:
+    """Fit the joint head, a linear classifier of the features of all views side by side.
+
+    Returns its ``weight`` and ``bias``; nothing without features, or where a class has no row.
+    """
+    rows = rows[codes[rows] >= 0]
+    if F is None or len(np.unique(codes[rows])) < n_classes:
+        return {}
+    model = LogisticRegression(max_iter=1000).fit(F[rows], codes[rows])
+    weight, bias = model.coef_, model.intercept_
+    if n_classes == 2:  # scikit-learn has one row of weights for two classes
+        weight, bias = np.vstack([-weight, weight]) / 2, np.r_[-bias, bias] / 2
+    return {"weight": weight, "bias": bias}

@@ -16,10 +16,9 @@ import torch
 from hotview._codec import shorten
 from hotview._files import output_lock
 from hotview._types import Array
-from hotview.federated.local_trainer import ClientUpdate
+from hotview.federated.coupling import CouplingResult, ServerCoupling
 from hotview.federated.messages import Channel, Failure, Message, to_line
 from hotview.federated.schema import SentPool, Session, check_names, check_request, check_response
-from hotview.federated.server_coupling import CouplingResult, ServerCoupling
 from hotview.federated.settings import Settings
 from hotview.federated.state import (
     SERVER_FORMAT,
@@ -168,18 +167,17 @@ class Server:
             result.W, result.C = coupled.plan.W.numpy(), coupled.plan.C.numpy()
             result.present = coupled.names
 
-    def _collect_updates(self, round: int) -> dict[str, ClientUpdate]:
+    def _collect_updates(self, round: int) -> dict[str, Message]:
         """Return the updates of all clients that respond, at least `min_clients`."""
         result = self.state.result
         messages = {name: self._round_message(name, round) for name in result.names}
-        updates: dict[str, ClientUpdate] = {}
+        updates: dict[str, Message] = {}
         for _ in range(_N_TRIES):
             missing = {name: m for name, m in messages.items() if name not in updates}
             for name, valid in self._ask(missing, round).items():
                 if privacy := valid.metadata.get("privacy"):
                     result.privacy[name] = privacy
-                sent = {k: torch.from_numpy(x) for k, x in valid.arrays.items()}
-                updates[name] = ClientUpdate(round, sent=sent)
+                updates[name] = valid
             if len(updates) >= self.settings.min_clients:
                 return {name: updates[name] for name in messages if name in updates}
         remedy = "Begin anew" if self.checkpoint is None else f"Go on from {self.checkpoint}"
@@ -200,7 +198,7 @@ class Server:
         return {} if G is None else {"references": G.numpy()}
 
     def _ask_label_holder(
-        self, kind: str, updates: Mapping[str, ClientUpdate], round: int
+        self, kind: str, updates: Mapping[str, Message], round: int
     ) -> Message | None:
         """Send what clients sent of linked rows in a round to the label holder, if it is needed.
 
@@ -220,10 +218,10 @@ class Server:
         if kind == "label_loss":
             metadata["round"] = round
         arrays = {
-            f"{key}.{name}": update.sent[key].numpy()
+            f"{key}.{name}": update.arrays[key]
             for key in keys
             for name, update in updates.items()
-            if key in update.sent
+            if key in update.arrays
         }
         message = Message(kind, metadata, arrays)
         # No later round repeats the request for weights.

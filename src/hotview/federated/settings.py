@@ -10,7 +10,7 @@ from itertools import pairwise
 from numbers import Real
 from typing import Any
 
-from hotview._codec import encode, shorten
+from hotview._codec import encode, require, shorten
 from hotview._validation import (
     Check,
     check_choice,
@@ -164,25 +164,19 @@ class Settings:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.hidden, tuple) or len(self.hidden) > _MAX_LAYERS:
-            raise ValueError(
-                f"Expected hidden to be a tuple, as in (128,), of at most {_MAX_LAYERS} widths, "
-                f"not {shorten(self.hidden)}."
-            )
+        fits = isinstance(self.hidden, tuple) and len(self.hidden) <= _MAX_LAYERS
+        expected = f"Expected hidden to be a tuple, as in (128,), of at most {_MAX_LAYERS} widths"
+        require(fits, f"{expected}, not {shorten(self.hidden)}.")
         numbers = [(name, value) for name, value in vars(self).items() if name != "hidden"]
         for name, value in (*numbers, *(("hidden", width) for width in self.hidden)):
             most = _MAXIMA.get(name, math.inf)
-            if isinstance(value, Real) and abs(value) > most:  # type: ignore[operator]
-                raise ValueError(
-                    f"Expected {name} to be at most {most}, but it is {shorten(value)}. Choose "
-                    "less."
-                )
+            fits = not isinstance(value, Real) or abs(value) <= most  # type: ignore[operator]
+            found = shorten(value)
+            require(fits, f"Expected {name} to be at most {most}, but it is {found}. Choose less.")
             check_values({name: value}, _CHECKS)
-        if not isinstance(self.label_holder, str | None):
-            raise ValueError(
-                f"Expected label_holder to be the name of an organization, or None, but it is "
-                f"{self.label_holder!r}."
-            )
+        expected = "Expected label_holder to be the name of an organization, or None"
+        fits = isinstance(self.label_holder, str | None)
+        require(fits, f"{expected}, but it is {self.label_holder!r}.")
         self._check_products()
 
     def _check_products(self) -> None:
@@ -203,10 +197,8 @@ class Settings:
             ("batch_size × quantiles", n * q, _MAX_SIZE),
             ("local_steps × batch_size × multiplications of a row", work, _MAX_WORK),
         ):
-            if size > most:
-                raise ValueError(
-                    f"Expected {product} to be at most {most}, but it is {size}. Choose less."
-                )
+            problem = f"Expected {product} to be at most {most}, but it is {size}. Choose less."
+            require(size <= most, problem)
 
     @property
     def fusion_round(self) -> int:
@@ -239,11 +231,9 @@ class Settings:
             The validated settings.
         """
         known = {field.name for field in fields(cls)}
-        if unknown := sorted(set(values) - known):
-            raise ValueError(
-                f"Expected settings among {sorted(known)}, but there is {unknown[0]!r}. Update "
-                "hotview, or correct the spelling."
-            )
+        for name in sorted(set(values) - known):
+            problem = f"Expected settings among {sorted(known)}, but there is {name!r}."
+            raise ValueError(f"{problem} Update hotview, or correct the spelling.")
         given = dict(values)
         if isinstance(given.get("hidden"), list):
             given["hidden"] = tuple(given["hidden"])
