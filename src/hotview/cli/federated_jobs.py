@@ -284,7 +284,13 @@ def print_outcome(facts: Mapping[str, Any], console: Console) -> None:
         f"{name}: its projections are ({p['epsilon']:.3g}, {p['delta']:g})-differentially private."
         for name, p in facts["privacy"].items()
     ]
-    lines += _dropped_lines(facts["dropped"])
+    rounds: dict[tuple[str, str], list[str]] = {}
+    for drop in facts["dropped"]:
+        rounds.setdefault((drop["name"], drop["reason"]), []).append(str(drop["round"]))
+    lines += [
+        f"{name} was left out of round {', '.join(numbers)}: {reason}"
+        for (name, reason), numbers in rounds.items()
+    ] or ["No organization was left out of a round."]
     if facts["interrupted"]:
         lines.append(f"Stopped by Ctrl-C, after a complete round. Go on: {facts['resume']}")
     else:
@@ -294,15 +300,3 @@ def print_outcome(facts: Mapping[str, Any], console: Console) -> None:
             lines.append(f"Next: hotview federated join {parts} -o joint.hotview")
     for line in lines:
         console.print(line, **_PLAIN)
-
-
-def _dropped_lines(dropped: list[dict[str, Any]]) -> list[str]:
-    if not dropped:
-        return ["No organization was left out of a round."]
-    rounds: dict[tuple[str, str], list[str]] = {}
-    for drop in dropped:
-        rounds.setdefault((drop["name"], drop["reason"]), []).append(str(drop["round"]))
-    return [
-        f"{name} was left out of round {', '.join(numbers)}: {reason}"
-        for (name, reason), numbers in rounds.items()
-    ]

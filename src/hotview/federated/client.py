@@ -227,10 +227,8 @@ class Client:
         digest = self._digest_state()  # another process may have written the file
         if self.trainer is None or self.state is None or digest != self._state_digest:
             content = read_state(path, CLIENT_FORMAT, ClientFile)
-            self._check_unchanged(content.client)
             self._check_consent(content.client.session.settings)
-            with state_errors(path, CLIENT_FORMAT):
-                self._check_own(content.client)
+            self._check_unchanged(content.client)
             self.trainer = self._make_trainer(content.client)
             with state_errors(path, CLIENT_FORMAT):
                 content.load_into(self.trainer)
@@ -241,7 +239,7 @@ class Client:
         return self.trainer, self.state
 
     def _check_unchanged(self, state: ClientState) -> None:
-        """Refuse to continue a training with another privacy budget or another table."""
+        """Refuse a state of another budget or table, or that no training of these rows gives."""
         name = self.data.name
         then, now = (
             f"with epsilon = {x.epsilon} and delta = {x.delta}" if x else "without privacy"
@@ -253,17 +251,15 @@ class Client:
         fits = state.table_fingerprint == self.data.fingerprint
         require(fits, f"{problem} it has changed. Put it back, or begin the training anew.")
 
-    def _check_own(self, state: ClientState) -> None:
-        """Refuse a state that cannot be of this client, before a trainer is made from it."""
-        data, session = self.data, state.session
-        require(data.name in session.names, f"its names do not include {data.name!r}")
-        require(session.n_linked == len(data.linked), "its linked rows are others")
-        state.check_arrays()
-        if state.budget is not None:
-            record = state.releases[-1]
-            expected = data.table.n_rows, session.settings.batch_size
-            fits = (record.n_rows, record.sample_size) == expected
-            require(fits, "its releases are of another table")
+        with state_errors(self.state_path, CLIENT_FORMAT):
+            data, session = self.data, state.session
+            require(name in session.names, f"its names do not include {name!r}")
+            require(session.n_linked == len(data.linked), "its linked rows are others")
+            state.check_arrays()
+            sizes = data.table.n_rows, session.settings.batch_size
+            for record in state.releases[-1:] if state.budget is not None else ():
+                fits = (record.n_rows, record.sample_size) == sizes
+                require(fits, "its releases are of another table")
 
     def _resume_label_holder(self, message: Message, request: Any) -> tuple[LocalTrainer, Session]:
         """Return trainer and session, or raise an error where this is not the label holder."""
@@ -289,7 +285,12 @@ class Client:
         if is_repeated and state.response is not None:
             return state.response  # it was lost on the way
         if not is_repeated:
-            self._check_round(round, trainer.settings.rounds, state)
+            name, n, last = self.data.name, trainer.settings.rounds, state.request_round
+            require(round > last, f"round {round} is over: {name!r} has answered round {last}")
+            # The round after the last trains once more, and sends no quantiles.
+            spent = "" if state.budget is None else "the privacy budget is spent: "
+            problem = f"{spent}round {round} is past the end of the training of {name!r}, {n}"
+            require(round <= n + 1, f"{problem} rounds. Begin a training of more rounds")
             # From here on rows are used, and nothing is refused.
             state.request_digest, state.request_round, state.response = digest, round, None
             if trainer.mechanism is not None and round <= trainer.settings.rounds:
@@ -313,15 +314,6 @@ class Client:
         state.response = Message("round", metadata, arrays)
         self._save(state)
         return state.response
-
-    def _check_round(self, round: int, n: int, state: ClientState) -> None:
-        """Refuse rounds that are over, or past the number that the noise is calibrated for."""
-        name, last = self.data.name, state.request_round
-        require(round > last, f"round {round} is over: {name!r} has answered round {last}")
-        # The round after the last trains once more, and sends no quantiles.
-        spent = "" if state.budget is None else "the privacy budget is spent: "
-        problem = f"{spent}round {round} is past the end of the training of {name!r}, {n} rounds"
-        require(round <= n + 1, f"{problem}. Begin a training of more rounds")
 
     def _record_release(self, state: ClientState) -> None:
         """Count a release before it is computed, whatever becomes of it.

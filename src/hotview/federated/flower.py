@@ -74,11 +74,17 @@ def make_client_app(open_handler: Callable[[Path], MessageHandler] | None = None
 
     @app.train()
     def train(message: flwr.app.Message, context: Context) -> flwr.app.Message:
-        path, own_name = _read_node_config(context)
+        path = context.node_config.get("config")
+        if not isinstance(path, str):
+            raise ValueError(
+                "Expected a SuperNode that was started with --node-config 'config=\"FILE.toml\"', "
+                f"but config is {path!r}."
+            )
+        own_name = _hide_error_text(lambda: read_client_config(path).name)
         name, request = unpack(message.content)
         if name != own_name:
             raise ValueError(f"it is configured as {own_name!r}, but its key is that of {name!r}")
-        response = _hide_error_text(lambda: open_handler(path).handle(request))
+        response = _hide_error_text(lambda: open_handler(Path(path)).handle(request))
         return flwr.app.Message(pack(response, name), reply_to=message)
 
     return app
@@ -105,7 +111,12 @@ def make_server_app() -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        _print_log()
+        # Flower streams stdout to the user who started the run.
+        handler = logging.StreamHandler(sys.stdout)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        logger = logging.getLogger("hotview.federated")
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
         config = read_run_config(context.run_config)
         config.folder.mkdir(parents=True, exist_ok=True)
         channel = FlowerChannel(grid, config.organizations)
@@ -118,26 +129,6 @@ def make_server_app() -> ServerApp:
         write_outcome(config.outcome, result)
 
     return app
-
-
-def _print_log() -> None:
-    """Print log records to stdout, which Flower streams to the user who started the run."""
-    logger = logging.getLogger("hotview.federated")
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-
-
-def _read_node_config(context: Context) -> tuple[Path, str]:
-    """Return the path of a client's configuration, and the client's name."""
-    path = context.node_config.get("config")
-    if not isinstance(path, str):
-        raise ValueError(
-            "Expected a SuperNode that was started with --node-config 'config=\"FILE.toml\"', but "
-            f"config is {path!r}."
-        )
-    return Path(path), _hide_error_text(lambda: read_client_config(path).name)
 
 
 def _hide_error_text(function: Callable[[], T]) -> T:

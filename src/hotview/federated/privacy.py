@@ -229,11 +229,8 @@ def total_epsilon(releases: Sequence[ReleaseRecord], delta: float) -> float:
 
 @cache  # accounting takes seconds, and clients of equal size need the same result
 def _compose(releases: tuple[ReleaseRecord, ...], delta: float) -> float:
-    if not releases:
-        return 0.0
     accountant = _make_accountant()
-    accountant.compose(_make_event(releases))
-    return float(accountant.get_epsilon(delta))
+    return float(accountant.compose(_make_event(releases)).get_epsilon(delta)) if releases else 0.0
 
 
 @cache

@@ -148,6 +148,14 @@ class Session:
         """Shape of the labels of linked rows, if they are shared."""
         return {"codes": (self.n_linked,)} if self.settings.share_labels else {}
 
+    def reply_shapes(self, update_round: int) -> Shapes:
+        """Shapes of what the server may send in reply to an update, beside references."""
+        s, sent = self.settings, self.update_shapes(update_round)
+        names = ("quantiles", "moment", "scores") if s.coupling == "hot-pairwise" else ("scores",)
+        shapes = {f"gradient.{name}": sent[name] for name in names if name in sent}
+        weights: Shapes = {"weights": (s.n_references,)} if s.coupling == "hot-reference" else {}
+        return {**shapes, **weights, **self.code_shapes}
+
     def head_shapes(self, names: Sequence[str]) -> Shapes:
         """Shapes of a joint head of the features of some views."""
         n = len(self.classes)
@@ -308,7 +316,7 @@ def check_request(message: Message, session: Session) -> None:
     if kind == "start":
         optional = session.code_shapes
     elif kind == "round":
-        optional = _reply_shapes(request.update_round or 0, session)
+        optional = session.reply_shapes(request.update_round or 0)
         gradients = {name for name in message.arrays if name.startswith("gradient.")}
         curvatures = request.curvatures or {}
         fits = gradients == {f"gradient.{k}" for k in curvatures}
@@ -332,15 +340,6 @@ def check_request(message: Message, session: Session) -> None:
     check_arrays(message.arrays, shapes, optional, len(session.classes))
     if kind == "round":
         check_server_update(message, s, len(session.names))
-
-
-def _reply_shapes(update_round: int, session: Session) -> Shapes:
-    """Shapes of what the server may send in reply to an update, beside references."""
-    s, sent = session.settings, session.update_shapes(update_round)
-    names = ("quantiles", "moment", "scores") if s.coupling == "hot-pairwise" else ("scores",)
-    shapes = {f"gradient.{name}": sent[name] for name in names if name in sent}
-    weights: Shapes = {"weights": (s.n_references,)} if s.coupling == "hot-reference" else {}
-    return {**shapes, **weights, **session.code_shapes}
 
 
 def check_server_update(message: Message, settings: Settings, n_views: int) -> None:

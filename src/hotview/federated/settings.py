@@ -177,10 +177,7 @@ class Settings:
         expected = "Expected label_holder to be the name of an organization, or None"
         fits = isinstance(self.label_holder, str | None)
         require(fits, f"{expected}, but it is {self.label_holder!r}.")
-        self._check_products()
-
-    def _check_products(self) -> None:
-        """Raise an error if arrays would be too large, or a round would take too long."""
+        # Arrays must not be too large, nor a round take too long.
         K, M, q = self.n_references, self.n_projections, self.quantiles
         d, n = self.n_components, self.batch_size
         widths = (*self.hidden, self.encoder_dim, d)

@@ -152,21 +152,7 @@ class ClientFile:
 
     def load_into(self, trainer: LocalTrainer) -> None:
         """Set a newly made trainer to this state, after everything is checked."""
-        self._check_update(trainer)
-        bit_generator = trainer.random.bit_generator
-        check_tensors(self.network, trainer.network.state_dict())
-        check_random_state(bit_generator, self.random)
-        for stream, state in zip(trainer.streams, self.streams, strict=True):
-            stream.check(state)
-        load_optimizer_state(trainer.optimizer, self.optimizer)
-        trainer.network.load_state_dict(self.network)
-        bit_generator.state = self.random
-        for stream, state in zip(trainer.streams, self.streams, strict=True):
-            stream.state = state
-        trainer.network.eval()
-
-    def _check_update(self, trainer: LocalTrainer) -> None:
-        """Compare the last update, and the response, with the update of a newly made trainer."""
+        # The last update, and the response, are compared with the update of a new trainer.
         update, data, expected = self.client.update, trainer.data, ClientUpdate()
         if update.round > 0:
             query = self.client.session.linked_query(update.round)
@@ -187,6 +173,17 @@ class ClientFile:
             fits = (response.kind, response.metadata.get("round")) == ("round", update.round)
             fits &= all(torch.equal(x, update.sent[name]) for name, x in arrays.items())
             require(fits, "its response is of another round")
+        bit_generator = trainer.random.bit_generator
+        check_tensors(self.network, trainer.network.state_dict())
+        check_random_state(bit_generator, self.random)
+        for stream, state in zip(trainer.streams, self.streams, strict=True):
+            stream.check(state)
+        load_optimizer_state(trainer.optimizer, self.optimizer)
+        trainer.network.load_state_dict(self.network)
+        bit_generator.state = self.random
+        for stream, state in zip(trainer.streams, self.streams, strict=True):
+            stream.state = state
+        trainer.network.eval()
 
 
 @dataclass
