@@ -360,19 +360,7 @@ def write_app(folder: str | Path, names: Sequence[str], settings: Settings | Non
 
 
 def render_app(names: Sequence[str], settings: Settings) -> dict[str, str]:
-    """Return the files of a Flower app.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the organizations.
-    settings : Settings
-        Settings of the training.
-
-    Returns
-    -------
-    dict of str to str
-        Text by path.
+    """Return the files of a Flower app: text by path.
 
     Examples
     --------

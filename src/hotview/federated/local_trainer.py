@@ -287,17 +287,17 @@ class LocalTrainer:
         curvatures: Mapping[str, float],
     ) -> dict[str, Tensor]:
         """Return the surrogates of the loss terms whose gradients the server sent."""
-        terms = {}
-        for name in ("quantiles", "moment", "scores"):
-            if (gradient := received.get(f"gradient.{name}")) is None:
-                continue
-            if name == "quantiles":
-                P = Z @ self.directions(update.round).T
-                x = quantile_means(P, self.settings.quantiles)
-            else:
-                x = second_moment(Z, "mean") if name == "moment" else self.score(update.linked)
-            sent = update.sent[name].to(x)
-            terms[name] = quadratic_surrogate(x, sent, gradient, curvatures[name])
+        q, terms = self.settings.quantiles, {}
+        values = {
+            "quantiles": lambda: quantile_means(Z @ self.directions(update.round).T, q),
+            "moment": lambda: second_moment(Z, "mean"),
+            "scores": lambda: self.score(update.linked),
+        }
+        for name in (name for name in values if name in curvatures):
+            x, gradient = values[name](), received[f"gradient.{name}"]
+            terms[name] = quadratic_surrogate(
+                x, update.sent[name].to(x), gradient, curvatures[name]
+            )
         return terms
 
     def directions(self, round: int, step: int = 0) -> Tensor:

@@ -45,18 +45,7 @@ _SUM_ROUNDING = 1e-3  # relative excess of sums of float32 numbers that rounding
 class Session:
     """Facts of a training that are fixed before its first round.
 
-    Parameters
-    ----------
-    id : str
-        Id of the training, which its messages carry.
-    settings : Settings
-        Its settings.
-    names : list of str
-        Names of all clients.
-    classes : list
-        Classes of the labels; empty without a label holder.
-    n_linked : int
-        Number of linked rows.
+    Messages carry its `id`. Without a label holder there are no `classes`.
     """
 
     id: str
@@ -93,17 +82,9 @@ class Session:
         on them, all rows are trained on. The round after the last only queries features for a joint
         head.
 
-        Parameters
-        ----------
-        round : int
-            The round.
-
-        Returns
-        -------
-        dict of str to ndarray of int64
-            Rows whose ``scores`` are sent for the classification loss, ``held_out`` rows whose
-            scores are sent for the fusion weights, and rows whose ``features`` are sent for a joint
-            head; without those of which there are none.
+        Returns rows whose ``scores`` are sent for the classification loss, ``held_out`` rows whose
+        scores are sent for the fusion weights, and rows whose ``features`` are sent for a joint
+        head; without those of which there are none.
         """
         s = self.settings
         if s.label_holder is None:
@@ -238,32 +219,22 @@ def _check_numbers(
     require(inside, f"its {name} is not of numbers from {least:g} to {largest:g}")
 
 
+_Names, _Numbers = list[str], dict[str, float]
+_NAMED: Mapping[str, Any] = {"session": str, "names": _Names}
 #: annotations of the metadata of requests and of responses; what may be None may be missing
 _METADATA: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "hello": ({}, {"name": str, "n_linked": int, "digest": str, "model_format": int}),
     "classes": ({"settings": Settings}, {"classes": list[Any]}),
-    "start": (
-        {"session": str, "settings": Settings, "names": list[str], "classes": list[Any]},
-        {"name": str},
-    ),
+    "start": ({**_NAMED, "settings": Settings, "classes": list[Any]}, {"name": str}),
     "round": (
-        {
-            **{"session": str, "round": int},
-            **{"update_round": int | None, "curvatures": dict[str, float] | None},
-        },
+        {"session": str, "round": int, "update_round": int | None, "curvatures": _Numbers | None},
         {"name": str, "round": int, "privacy": Budget | None},
     ),
-    "label_loss": (
-        {"session": str, "round": int, "names": list[str]},
-        {"round": int, "loss": float, "curvature": float},
-    ),
-    "fusion": ({"session": str, "names": list[str]}, {"pool": SentPool}),
-    "head": ({"session": str, "names": list[str]}, {}),
+    "label_loss": ({**_NAMED, "round": int}, {"round": int, "loss": float, "curvature": float}),
+    "fusion": (_NAMED, {"pool": SentPool}),
+    "head": (_NAMED, {}),
     "finish": (
-        {
-            **{"session": str, "plan": SentPlan | None},
-            **{"pool": SentPool | None, "head": list[str] | None},
-        },
+        {"session": str, "plan": SentPlan | None, "pool": SentPool | None, "head": _Names | None},
         {"name": str},
     ),
 }
@@ -272,17 +243,7 @@ _METADATA: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 def read_metadata(annotations: Mapping[str, Any], values: Any) -> Any:
     """Return metadata as an object whose attributes have the annotated types.
 
-    Parameters
-    ----------
-    annotations : dict of str to type
-        Types by name; what may be None may be missing, and there must be no other.
-    values : object
-        What JSON held.
-
-    Returns
-    -------
-    SimpleNamespace
-        The values.
+    What may be None may be missing, and there must be no other.
 
     Examples
     --------
@@ -347,15 +308,6 @@ def check_server_update(message: Message, settings: Settings, n_views: int) -> N
 
     The bounds follow from the settings and the number of views. No row is used, so that a refusal
     reveals nothing about rows.
-
-    Parameters
-    ----------
-    message : Message
-        The request of a round.
-    settings : Settings
-        Settings of the training.
-    n_views : int
-        Number of clients.
     """
     s, arrays = settings, message.arrays
     curvatures = message.metadata.get("curvatures") or {}
@@ -390,24 +342,7 @@ def _check_gradient(
 def check_response(
     response: Message | Failure, request: Message, name: str, session: Session
 ) -> Message:
-    """Check the response to a request.
-
-    Parameters
-    ----------
-    response : Message or Failure
-        The response.
-    request : Message
-        The request.
-    name : str
-        Name of the client.
-    session : Session
-        The session, as far as it is known.
-
-    Returns
-    -------
-    Message
-        The same response.
-    """
+    """Return the response of a client to a request, checked; `session` as far as it is known."""
     if isinstance(response, Failure):
         raise ValueError(response.reason)
     kind, asked, shapes = request.kind, request.metadata, Shapes()
