@@ -23,9 +23,8 @@ from hotview.federated import (
     Server,
     Settings,
 )
-from hotview.federated.client_state import _FORMAT as CLIENT_STATE
 from hotview.federated.partial_models import join_partial_models
-from hotview.federated.server_state import _FORMAT as SERVER_STATE
+from hotview.federated.state import CLIENT_FORMAT, SERVER_FORMAT
 from hotview.model.files import _MODEL
 
 __all__ = ["ClientMessages", "FederatedFiles", "ServerMessages"]
@@ -224,7 +223,7 @@ class FederatedFiles:
     def run(self, random: np.random.Generator, originals: Path, folder: Path) -> str:
         """Change one of the three files, and use it."""
         kind = random.integers(3)
-        format = (CLIENT_STATE, SERVER_STATE, _MODEL)[kind]
+        format = (CLIENT_FORMAT, SERVER_FORMAT, _MODEL)[kind]
         if random.random() < 0.2:
             format = None  # type: ignore[assignment]
         run = (self._run_client, self._run_server, self._run_join)[kind]

@@ -80,7 +80,7 @@ def encode(
         return [encode(args[0], item, tensors, _join(at, i)) for i, item in enumerate(value)]
     if origin is dict:
         kinds = _kinds_by_key(args[1], value)
-        return {k: encode(kinds[k], item, tensors, _join(at, k)) for k, item in value.items()}
+        return {k: encode(kind, value[k], tensors, _join(at, k)) for k, kind in kinds.items()}
     return _SCALARS[kind](value)
 
 
@@ -148,7 +148,7 @@ def decode(
     if origin is dict:
         _require_value(isinstance(data, dict), at, data)
         kinds = _kinds_by_key(args[1], data)
-        return {k: decode(kinds[k], x, tensors, _join(at, k)) for k, x in data.items()}
+        return {k: decode(kind, data[k], tensors, _join(at, k)) for k, kind in kinds.items()}
     accepted = (int, float) if kind is float else (kind,)  # JSON may hold a whole number for it
     _require_value(type(data) in accepted, at, data)
     _require_value(kind is not int or 0 <= data < _MAX_INT, at, data)
@@ -318,7 +318,7 @@ def _kinds_by_key(kind: Any, items: Mapping[str, Any]) -> dict[str, Any]:
     if registry is None:
         return dict.fromkeys(items, kind)
     require(items.keys() <= registry.keys(), f"there are no such parts: {shorten(sorted(items))}")
-    return {key: registry[key] for key in items}
+    return {key: kind for key, kind in registry.items() if key in items}
 
 
 def _join(at: str, part: object) -> str:

@@ -12,8 +12,8 @@ import pytest
 
 import hotview as hv
 from hotview._archive import read_archive, write_archive
-from hotview.cli.federated_jobs import CountingChannel, SimulationJob, open_clients, read_app
-from hotview.federated import Server, Settings, join_partial_models
+from hotview.cli.federated_jobs import SimulationJob, open_clients, read_app
+from hotview.federated import InProcessChannel, Server, Settings, join_partial_models
 from hotview.model.files import _MODEL
 
 from .conftest import run_quietly
@@ -95,7 +95,7 @@ def test_the_sample_goes_all_the_way_as_pages_show_it(hotview, tmp_path, monkeyp
     assert json.loads(judged.out)["accuracy"] > 0.5  # of ten classes, after 40 steps
 
 
-class Watching(CountingChannel):
+class Watching(InProcessChannel):
     """Remembers which arrays pass, and how large they are."""
 
     def __init__(self, clients):
@@ -233,7 +233,7 @@ def test_a_training_that_is_there_can_only_be_ended_again_or_begun_anew(hotview,
 
 
 def test_ctrl_c_stops_after_a_whole_round_and_it_goes_on_from_there(hotview, fresh, monkeypatch):
-    exchange, asked = CountingChannel.exchange, []
+    exchange, asked = InProcessChannel.exchange, []
 
     def interrupt(channel, messages, timeout):
         asked.append(next(iter(messages.values())).kind)
@@ -245,7 +245,7 @@ def test_ctrl_c_stops_after_a_whole_round_and_it_goes_on_from_there(hotview, fre
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(CountingChannel, "exchange", interrupt)
+            patch.setattr(InProcessChannel, "exchange", interrupt)
             stopped = hotview("federated", *words, code=130)
     finally:
         signal.signal(signal.SIGINT, handler)

@@ -12,9 +12,7 @@ import hotview as hv
 from hotview.cli import demo
 from hotview.cli.demo import SAMPLE_HOLDER, SAMPLE_NAMES, write_sample_federation
 from hotview.cli.federated_jobs import (
-    CountingChannel,
     SimulationJob,
-    describe_outcome,
     open_clients,
     print_outcome,
     read_app,
@@ -22,7 +20,7 @@ from hotview.cli.federated_jobs import (
 )
 from hotview.cli.output_files import write_table
 from hotview.datasets import load_handwritten, make_views
-from hotview.federated import FederatedResult, InProcessChannel, Message, Privacy, Server
+from hotview.federated import FederatedResult, InProcessChannel, Privacy, Server
 from hotview.federated.configuration import write_app
 from hotview.federated.settings import Settings
 
@@ -129,25 +127,6 @@ def test_a_dry_run_writes_nothing(app, capsys):
         assert ("epsilon" in out) == (privacy is not None)
 
 
-def test_what_passes_is_counted():
-    class Echo:
-        def handle(self, message):
-            return Message("round", {}, {"x": np.zeros(1000, np.float32)})
-
-    class Broken:
-        def handle(self, message):
-            raise ValueError("no")
-
-    channel = CountingChannel({"clinical": Echo(), "genetic": Broken()})
-    ask = Message("round", {"round": 1})
-    back = Message("round", {}, {"x": np.zeros(1000, np.float32)})
-    for _ in range(3):
-        channel.exchange(dict.fromkeys(channel.names, ask), 1.0)
-    sizes = len(ask.to_bytes()), len(back.to_bytes())
-    assert channel.largest["clinical"] == {"to": sizes[0], "from": sizes[1]}
-    assert channel.total == {"clinical": 3 * sum(sizes), "genetic": 3 * sizes[0]}
-
-
 def test_too_few_answers_are_said_in_a_line_and_each_reason_once(app, capsys):
     run_simulation(job(app))
     for name in NAMES:
@@ -237,8 +216,7 @@ def test_all_of_a_sample_is_written_as_its_seed_says_or_nothing(sample, tmp_path
     assert {path.name for path in tmp_path.iterdir()} == {"same", "other"}
 
 
-SIZES = {name: {"to": 1000, "from": 2000} for name in NAMES}
-TOTAL = dict.fromkeys(NAMES, 12_345)
+TRAFFIC = {name: {"to": 1000, "from": 2000, "total": 12_345} for name in NAMES}
 
 
 def printed(facts):
@@ -256,7 +234,7 @@ def result(**more):
 
 def outcome(found, settings=None, **more):
     settings = settings or Settings(rounds=2, local_steps=7)
-    facts = describe_outcome(found, SIZES, TOTAL)
+    facts = {**found.to_json(), "rounds": len(found.rows), "bytes": TRAFFIC}
     facts |= {"settings": settings.to_json(), "seconds": 3.0, "interrupted": False, "resume": "so"}
     return {**facts, "parts": {name: f"{name}/part.hotview" for name in found.finished}, **more}
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from hotview.datasets import make_views
 from hotview.federated import Client, ClientData, InProcessChannel, Message, Server, Settings
-from hotview.federated.local_trainer import shared_directions
+from hotview.federated.coupling import shared_directions
 
 NAMES = ("clinical", "genetic", "imaging")
 HOLDER = "genetic"

@@ -81,8 +81,8 @@ def test_nothing_is_left_half_written(tmp_path, monkeypatch):
 
 
 def test_names_that_cannot_be_used_are_refused(tmp_path):
-    wrong = {(): "two organizations or more", ("Clinical",): "distinct names"}
-    wrong |= {(name,): "files are called" for name in ("../genetic", "a,b", 'x"y')}
+    wrong = {(): "distinct names of two", ("Clinical",): "distinct names of two"}
+    wrong |= {(name,): "as in files" for name in ("../genetic", "a,b", 'x"y')}
     for names, message in wrong.items():
         with pytest.raises(ValueError, match=message):
             write_app(tmp_path / "study", ("clinical", *names))

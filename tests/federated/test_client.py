@@ -21,11 +21,15 @@ from small_federation import (
 from hotview._files import file_lock
 from hotview.federated import Client, ClientData, Message, Privacy
 from hotview.federated import client as module
-from hotview.federated.client_state import read_client_state
-from hotview.federated.labels import split_linked
 from hotview.federated.local_trainer import LocalTrainer
 from hotview.federated.privacy import ReleaseRecord, total_epsilon
+from hotview.federated.schema import Session
+from hotview.federated.state import CLIENT_FORMAT, ClientFile, read_state
 from hotview.model.files import MODEL_FORMAT
+
+
+def read_client(path):
+    return read_state(path, CLIENT_FORMAT, ClientFile).client
 
 
 def one(folder, name="clinical", own=None, **more):
@@ -108,7 +112,7 @@ def test_who_is_no_label_holder_does_not_tell_what_labels_say(tmp_path, recorded
         message = next(m for m, _ in recorded.to(HOLDER) if m.kind == kind)
         with pytest.raises(ValueError, match="for the label holder, which is 'genetic'"):
             client.handle(message)
-    ask = Message("start", {"settings": settings(share_labels=True).to_json()})
+    ask = Message("classes", {"settings": settings(share_labels=True).to_json()})
     assert one(tmp_path / "new", own=own).handle(ask).arrays == {}
     own.labels[3] = "dead"
     with pytest.raises(ValueError, match=r"among those of the label holder, .* there is 'dead'"):
@@ -116,10 +120,10 @@ def test_who_is_no_label_holder_does_not_tell_what_labels_say(tmp_path, recorded
 
 
 def test_a_label_holder_needs_labels(tmp_path):
-    ask = Message("start", {"settings": settings(label_holder="clinical").to_json()})
+    ask = Message("classes", {"settings": settings(label_holder="clinical").to_json()})
     with pytest.raises(ValueError, match=r"'clinical' to hold the labels, .* label_column"):
         one(tmp_path).handle(ask)
-    ask.metadata["settings"]["rounds"] = -1
+    ask.metadata["settings"]["rounds"] = 0
     with pytest.raises(ValueError, match="Expected rounds"):
         one(tmp_path).handle(ask)
 
@@ -133,7 +137,7 @@ def test_half_a_round_is_no_round(tmp_path, recorded, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "write_client_state", fail)
+        patch.setattr(module, "write_state", fail)
         with pytest.raises(KeyboardInterrupt):
             client.handle(messages[1][0])
     assert client.handle(messages[1][0]).to_bytes() == messages[1][1]
@@ -288,7 +292,7 @@ def test_no_refusal_depends_on_rows_and_every_answer_is_counted(tmp_path, ask):
             assert np.isfinite(answer.arrays["quantiles"]).all()
             break
         n_answered = 1 + (len(told) < len(SCALES))
-        assert read_client_state(client.state_path).client.releases[-1].n_releases == n_answered
+        assert read_client(client.state_path).releases[-1].n_releases == n_answered
         refusals.append(told)
     assert refusals[0] == refusals[1]
 
@@ -307,7 +311,7 @@ def test_a_release_that_fails_is_counted_and_repeated_with_the_same_noise(
         raise KeyboardInterrupt
 
     def releases():
-        return read_client_state(client.state_path).client.releases[-1]
+        return read_client(client.state_path).releases[-1]
 
     make_update = LocalTrainer.make_update
     with monkeypatch.context() as patch:
@@ -323,7 +327,7 @@ def test_a_release_that_fails_is_counted_and_repeated_with_the_same_noise(
     for update in made:
         np.testing.assert_array_equal(update.sent["quantiles"].numpy(), answer.arrays["quantiles"])
     assert releases().n_releases == 1
-    assert read_client_state(client.state_path).client.noise_seed == ""
+    assert read_client(client.state_path).noise_seed == ""
     told = client.handle(changed(message, round=2)).metadata["privacy"]["epsilon"]
     assert told == pytest.approx(total_epsilon([releases()], 1e-5))
     assert releases().n_releases == 2
@@ -338,7 +342,7 @@ def test_clients_with_one_folder_count_together(tmp_path):
         other = changed(message, {"references": message.arrays["references"] + 1})
         with pytest.raises(ValueError, match=f"round {round} is over"):
             (second if client is first else first).handle(other)
-    assert read_client_state(first.state_path).client.releases[-1].n_releases == 3
+    assert read_client(first.state_path).releases[-1].n_releases == 3
 
 
 def telling():
@@ -417,20 +421,22 @@ def test_labels_cross_only_if_that_was_agreed(crossed):
         arrays = [
             (m.kind, name) for m in messages for name, x in m.arrays.items() if x.dtype.kind == "i"
         ]
-        kinds = ("start", "fusion", "round") if share else ()
+        kinds = ("classes", "start", "fusion", "round") if share else ()
         assert set(arrays) == {(kind, "codes") for kind in kinds}
         # What classes there are is told in the beginning, each once, and of nobody.
         for data, message in zip(seen, messages, strict=True):
             expected = int("classes" in message.metadata and message.metadata["classes"] != [])
             assert data.count(b"diagnosis-1") == expected
-            assert message.kind == "start" or expected == 0
+            assert message.kind in ("classes", "start") or expected == 0
         # Until it is known how much each view counts, those held out are not among them.
         codes = clients[HOLDER].trainer.linked_codes
-        early = [m for m in messages if m.kind == "start" or m.metadata.get("round", 9) <= 2]
+        begin = ("classes", "start")
+        early = [m for m in messages if m.kind in begin or m.metadata.get("round", 9) <= 2]
         assert codes.tobytes() not in b"".join(m.to_bytes() for m in early)
         told = [m.arrays["codes"] for m in early if "codes" in m.arrays]
         assert (len(told) > 0) == share
-        held = np.isin(np.arange(N_LINKED), split_linked(N_LINKED, 0.25, 0)[1])
+        _, held_out = Session("", settings(), [], [], N_LINKED).split_linked()
+        held = np.isin(np.arange(N_LINKED), held_out)
         for x in told:
             np.testing.assert_array_equal(x, np.where(held, -1, codes))
         assert (codes.tobytes() in b"".join(seen)) == share

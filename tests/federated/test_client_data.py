@@ -60,7 +60,7 @@ def test_classes_are_sorted_and_numbered(labels, classes, codes):
         ({"labels": [1, 2, np.nan, 1, 1]}, "None where there is none, but there is nan"),
         ({"labels": [1, "2", None, 1, 1]}, "all texts or all numbers"),
         ({"labels": [(1, 2), None, None, None, None]}, r"texts or numbers.*\(1, 2\)"),
-        ({"linked_ids": ["ann"]}, "because some are linked, but none came.*id_column"),
+        ({"linked_ids": ["ann"]}, "because some are linked, but 0 came.*id_column"),
         ({"linked_ids": ["ann"], "ids": ["ann", *IDS[:4]]}, "distinct ids for the rows of 'a'"),
         ({"linked_ids": ["ann", "ann"], "ids": IDS}, "distinct linked ids"),
         ({"linked_ids": ["ann", "max", "tom"], "ids": IDS}, "but 2 are not, the first .* 'max'"),

@@ -6,7 +6,7 @@ from small_federation import BOTH, HOLDER, NAMES, client_data, organizations, se
 
 from hotview._archive import read_archive, write_archive
 from hotview.federated import Client, Message, Privacy
-from hotview.federated.client_state import _FORMAT
+from hotview.federated.state import CLIENT_FORMAT as _FORMAT
 
 STATE = "state.federated"
 PRIVACY = Privacy(8.0, seed=3)
@@ -108,9 +108,11 @@ def test_every_tensor_is_checked(written, tmp_path, name):
 
 
 FACTS = {
-    "client.settings": ({}, {"rounds": -1}, {"rounds": "2"}, {"unknown": 1}),
-    "client.classes": ([], ["a", "a"], [["a"]], [None], "abc"),
-    "client.names": ([], ["imaging"], [*NAMES, *NAMES], [3]),
+    "client.session.settings": ({}, {"rounds": 3}),
+    "client.session.settings.rounds": (-1, 0, "2"),
+    "client.session.classes": ([], ["a", "a"], [["a"]], [None], "abc"),
+    "client.session.names": ([], ["imaging"], [*NAMES, *NAMES], [3]),
+    "client.session.n_linked": (0, 19, 2**30),
     "client.update.round": (-1, 0, 99, 10**30, 1.5, None),
     "client.request_round": (-1, 0, 99, 10**30, "3"),
     "client.response": (None, {}),
@@ -123,7 +125,9 @@ FACTS = {
     "client.releases.0.n_rows": (-1, 0, 41),
     "client.releases.0.sample_size": (-1, 0, 41),
     "client.releases.0.noise": (-1.0, 0, "1"),
-    "client.budget": ([], [8.0], [8.0, 1e-5, 2.0], [-8.0, 1e-5], [8.0, 2.0], [1.0, 1e-5]),
+    "client.budget": ([8.0, 1e-5], {}, {"epsilon": 8.0}),
+    "client.budget.epsilon": (-8.0, 1.0, "8"),
+    "client.budget.delta": (-1e-5, 2.0, None),
     "random": ({}, {"bit_generator": "MT19937"}),
     "random.state.state": (-1, 2**200, 1.5, None),
     "random.state.inc": (-1, 2**200),

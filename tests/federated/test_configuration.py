@@ -76,14 +76,14 @@ def test_paths_are_relative_to_the_file_and_may_be_whole(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "why"),
     (
-        ("name = ", "to be TOML, but"),
-        (LEAST + "labels = 'y'", r"the keys .*label_column.* but there is 'labels'"),
-        (LEAST.replace("folder", "# folder"), "to have 'folder'"),
-        (LEAST.replace('"a"', "3"), "name in .* to be a str, not 3"),
-        (LEAST + 'drop = "remark"', "drop in .* to be a list, not 'remark'"),
-        (LEAST + "drop = [1]", "drop in .* to list names of columns, but there is 1"),
+        ("name = ", "to configure an organization, but Invalid value"),
+        (LEAST + "labels = 'y'", r"there is 'labels', .* of the keys .*label_column"),
+        (LEAST.replace("folder", "# folder"), "it lacks 'folder'"),
+        (LEAST.replace('"a"', "3"), "its name is 3, which is no str"),
+        (LEAST + 'drop = "remark"', "its drop is 'remark', which is no list"),
+        (LEAST + "drop = [1]", "its drop are .1., no names"),
         (LEAST + 'linked = "linked.txt"', "the column of ids: id_column"),
-        (LEAST + "[privacy]\nnoise = 3", "epsilon, delta, clip and seed under .* but .*noise"),
+        (LEAST + "[privacy]\nnoise = 3", "unexpected keyword argument 'noise'"),
         (LEAST + "[privacy]\nepsilon = -1", "Expected epsilon"),
     ),
 )
@@ -173,7 +173,7 @@ def test_what_is_told_in_a_form_that_flower_takes_is_read_again(settings):
 
 
 def test_what_is_not_said_has_its_default():
-    config = RunConfig(["a", "b"], Settings(), Path("coordinator"), 600, 600)
+    config = RunConfig(["a", "b"], Settings(), Path("coordinator"), 600.0, 600.0)
     assert read_run_config({"organizations": "a, b"}) == config
 
 
@@ -184,7 +184,7 @@ def test_what_is_not_said_has_its_default():
         ({"hidden": "128;64"}, "whole numbers with commas"),
         ({"timeout": 0.0}, "timeout"),
         ({"coupling": "cca"}, "coupling"),
-        *(({"organizations": names}, "two or more") for names in ("", "a", "a,a")),
+        *(({"organizations": names}, "two organizations or more") for names in ("", "a", "a,a")),
     ),
 )
 def test_what_means_nothing_is_refused(told, message):

@@ -50,8 +50,6 @@ def test_errors_of_flower_are_told_in_words(asked, code, reason, start):
 
 def echo(name):
     def handle(asked):
-        if asked.metadata.message_type == "query.name":
-            return flwr.app.Message(pack(None, name), reply_to=asked)
         return flwr.app.Message(pack(unpack(asked.content)[1], name), reply_to=asked)
 
     return handle
@@ -69,10 +67,6 @@ def carrier_of(nodes, registered=None):
 
 def everybody():
     return {i: echo(name) for i, name in enumerate(NAMES, 1)}
-
-
-def kinds_asked(channel):
-    return [message.metadata.message_type for message in channel._grid.sent]
 
 
 def test_it_shows_how_far_it_is(caplog):
@@ -94,40 +88,22 @@ def test_names_are_those_under_which_keys_were_registered():
     assert {message.metadata.ttl for message in channel._grid.sent} == {45.0}  # and no later
 
 
-def test_nodes_without_a_name_are_asked_once():
-    channel = carrier_of(everybody(), registered={})
-    for _ in range(2):
-        answers = channel.exchange(MESSAGES, 1)
-        assert all(answers[name].metadata["to"] == name for name in NAMES)
-    assert kinds_asked(channel) == ["query.name"] * 3 + ["train"] * 6
-
-
-def test_nodes_that_do_not_say_who_they_are_hold_up_one_round_only(monkeypatch):
-    monkeypatch.setattr("hotview.federated.flower._NAME_TIMEOUT", 0.01)
-    number = RecordDict({"hotview": ConfigRecord({"name": 3})})
-    silent = (
-        lambda asked: None,
-        lambda asked: ValueError(),
-        lambda asked: flwr.app.Message(Error(2, "no"), reply_to=asked),
-        lambda asked: reply(asked, RecordDict()),
-        lambda asked: reply(asked, number),
-    )
-    channel = carrier_of({**everybody(), **dict(enumerate(silent, 9))})
-    for _ in range(2):
-        assert all(channel.exchange(MESSAGES, 1)[name].metadata["to"] == name for name in NAMES)
-    assert kinds_asked(channel).count("query.name") == len(silent)
-
-
 def test_other_nodes_are_ignored_and_named_in_the_log_once(caplog):
-    channel = carrier_of({**everybody(), 9: echo("dental")}, registered={})
+    nodes, names = (
+        {**everybody(), 8: echo("clinical"), 9: echo("dental")},
+        dict(enumerate(NAMES, 1)),
+    )
+    channel = carrier_of(nodes, registered={**names, 9: "dental"})
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            channel.exchange(MESSAGES, 1)
+            answers = channel.exchange(MESSAGES, 1)
+            assert all(answers[name].metadata["to"] == name for name in NAMES)
+    remedy = "it is ignored. Register its key with --name"
     assert [record.getMessage() for record in caplog.records] == [
-        f"a node called 'dental' is none of {NAMES}: it is ignored"
+        f"a node has no name: {remedy}",
+        f"a node called 'dental' is none of {NAMES}: {remedy}",
     ]
-    sent = channel._grid.sent
-    assert 9 not in {m.metadata.dst_node_id for m in sent if m.metadata.message_type == "train"}
+    assert {message.metadata.dst_node_id for message in channel._grid.sent} == {1, 2, 3}
 
 
 def test_a_node_that_is_not_connected_is_gone_at_once_and_may_come_back():

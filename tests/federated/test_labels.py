@@ -4,11 +4,25 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch.nn.functional import cross_entropy, log_softmax
 
-from hotview.federated.labels import fit_fusion, label_loss, linked_query, split_linked
+from hotview.federated.local_trainer import fit_fusion, fit_head, label_loss
+from hotview.federated.schema import Session
 from hotview.federated.settings import Settings
 from hotview.semisupervised.fusion import fit_pool
 
 CODES = np.array([1, -1, 0, 2, -1, 2])
+
+
+def split_linked(n, fraction, seed):
+    given = Settings(fusion_fraction=fraction, random_state=seed)
+    return Session("", given, [], [], n).split_linked()
+
+
+def fit(said, codes, features, teaching, held, n_classes):
+    """Fusion weights and joint head, as the label holder fits them."""
+    F = torch.cat(list(features.values()), 1).numpy() if features else None
+    head = fit_head(F, codes, np.asarray(teaching), n_classes)
+    joint = F[held] @ head["weight"].T + head["bias"] if head and said else None
+    return fit_fusion(said, joint, codes[held], 2, 0), head
 
 
 def scores():
@@ -43,7 +57,10 @@ def test_everybody_teaches_or_is_held_out(n, share):
 
 
 def asked(round, **more):
-    return linked_query(round, Settings(**{"rounds": 5, "label_holder": "a", **more}), 40)
+    """Linked rows that are queried for scores, when held out, and for features."""
+    given = Settings(**{"rounds": 5, "label_holder": "a", **more})
+    query = Session("", given, ["a", "b"], [], 40).linked_query(round)
+    return [query.get(name, np.empty(0)) for name in ("scores", "held_out", "features")]
 
 
 TEACHING, HELD = (part.tolist() for part in split_linked(40, 0.25, 0))
@@ -65,13 +82,12 @@ ASKED = (
 @pytest.mark.parametrize(("more", "scores", "held_out", "features"), ASKED)
 def test_some_are_held_out_until_it_is_known_how_much_views_count(more, scores, held_out, features):
     found = [asked(round, **more) for round in range(1, 7)]
-    assert [one.scores.tolist() for one in found] == scores
-    assert [one.held_out.tolist() for one in found] == held_out
-    assert [one.features.tolist() for one in found] == features
+    rows = [[list(part) for part in by_round] for by_round in zip(*found, strict=True)]
+    assert rows == [scores, held_out, features]
 
 
 def test_no_more_are_asked_about_than_fit_into_a_batch_and_others_every_round():
-    found = [asked(round, linked_batch=8).scores for round in range(1, 6)]
+    found = [asked(round, linked_batch=8)[0] for round in range(1, 6)]
     assert [len(set(rows.tolist())) for rows in found] == [8] * 5
     assert len({rows.tobytes() for rows in found}) == 5
     assert all(np.isin(rows, TEACHING).all() for rows in found[:3])
@@ -95,11 +111,11 @@ def linked(n_classes, n=80, n_features=4, seed=0):
 @pytest.mark.parametrize("n_classes", (2, 3))
 def test_who_is_right_counts_more(n_classes):
     codes, _, said, teaching, held = linked(n_classes)
-    pool, head = fit_fusion(["a", "b"], said, codes, {}, teaching, held, n_classes, 0)
+    pool, head = fit(said, codes, {}, teaching, held, n_classes)
     assert head == {}
     assert pool.partial[0] > 3 * pool.partial[1]
     turned = {name: said[name] for name in ("b", "a")}
-    other, _ = fit_fusion(["b", "a"], turned, codes, {}, teaching, held, n_classes, 0)
+    other, _ = fit(turned, codes, {}, teaching, held, n_classes)
     assert other.partial[1] > 3 * other.partial[0]
 
 
@@ -107,12 +123,12 @@ def test_only_labels_that_were_held_out_count():
     codes, _, said, teaching, held = linked(3)
     changed = codes.copy()
     changed[teaching] = -1
-    one, _ = fit_fusion(["a", "b"], said, codes, {}, teaching, held, 3, 0)
-    other, _ = fit_fusion(["a", "b"], said, changed, {}, teaching, held, 3, 0)
+    one, _ = fit(said, codes, {}, teaching, held, 3)
+    other, _ = fit(said, changed, {}, teaching, held, 3)
     assert one == other
     wrong = codes.copy()
     wrong[held] = (codes[held] + 1) % 3
-    assert fit_fusion(["a", "b"], said, wrong, {}, teaching, held, 3, 0)[0] != one
+    assert fit(said, wrong, {}, teaching, held, 3)[0] != one
 
 
 @pytest.mark.parametrize("n_classes", (2, 3))
@@ -121,25 +137,25 @@ def test_nobody_held_out_counts_all_views_alike(n_classes):
     everybody = np.arange(len(codes))
     equal = fit_pool([], 2, np.random.default_rng(0))
     for given in ({}, features):
-        pool, head = fit_fusion(["a", "b"], {}, codes, given, everybody, [], n_classes, 0)
+        pool, head = fit({}, codes, given, everybody, [], n_classes)
         assert pool == equal
         assert (head == {}) == (given == {})
     unlabeled = np.full(len(codes), -1)
     _, _, said, teaching, held = linked(n_classes)
-    assert fit_fusion(["a", "b"], said, unlabeled, {}, teaching, held, n_classes, 0)[0] == equal
+    assert fit(said, unlabeled, {}, teaching, held, n_classes)[0] == equal
 
 
 @pytest.mark.parametrize("n_classes", (2, 3))
 def test_the_joint_head_is_a_logistic_regression_of_those_who_teach(n_classes):
     codes, features, said, teaching, held = linked(n_classes)
-    pool, head = fit_fusion(["a", "b"], said, codes, features, teaching, held, n_classes, 0)
+    pool, head = fit(said, codes, features, teaching, held, n_classes)
     F = torch.cat([features["a"], features["b"]], 1).numpy()
     rows = teaching[codes[teaching] >= 0]
     truth = LogisticRegression(max_iter=1000).fit(F[rows], codes[rows]).predict_log_proba(F)
     assert head["weight"].shape == (n_classes, 8)
     found = log_softmax(torch.from_numpy(F @ head["weight"].T + head["bias"]), 1)
     np.testing.assert_allclose(found, truth, atol=1e-10)
-    without, _ = fit_fusion(["a", "b"], said, codes, {}, teaching, held, n_classes, 0)
+    without, _ = fit(said, codes, {}, teaching, held, n_classes)
     assert pool.partial == without.partial  # which are about rows that lack a view
     assert pool.complete != without.complete
 
@@ -147,4 +163,4 @@ def test_the_joint_head_is_a_logistic_regression_of_those_who_teach(n_classes):
 def test_a_head_that_never_saw_a_class_stays_silent():
     codes, features, said, teaching, held = linked(3)
     codes[teaching] = np.where(codes[teaching] == 2, -1, codes[teaching])
-    assert fit_fusion(["a", "b"], said, codes, features, teaching, held, 3, 0)[1] == {}
+    assert fit(said, codes, features, teaching, held, 3)[1] == {}

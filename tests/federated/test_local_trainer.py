@@ -6,25 +6,44 @@ import torch
 from hypothesis import given
 from hypothesis import settings as few
 from hypothesis import strategies as st
-from small_federation import CLASSES, HOLDER, N_LINKED, N_ROWS, client_data, directions, settings
+from small_federation import (
+    CLASSES,
+    HOLDER,
+    N_LINKED,
+    N_ROWS,
+    NAMES,
+    client_data,
+    directions,
+    settings,
+)
 from torch.nn.functional import cross_entropy
 
-from hotview.federated.labels import LinkedQuery, split_linked
-from hotview.federated.local_trainer import LocalTrainer, ServerUpdate, quadratic_surrogate
+from hotview.federated.coupling import quadratic_surrogate
+from hotview.federated.local_trainer import LocalTrainer
+from hotview.federated.messages import Message
 from hotview.federated.privacy import GaussianMechanism
+from hotview.federated.schema import Session
 from hotview.ot import sliced_cost
 from hotview.training.checkpoint import optimizer_state
 
 CPU = torch.device("cpu")
-NOBODY = np.empty(0, dtype=np.int64)
 
 
-def asked(scores=NOBODY):
-    return LinkedQuery(scores, NOBODY, NOBODY)
+def asked(*scores):
+    return {"scores": scores[0]} if scores else {}
+
+
+def session(classes=(), **more):
+    return Session("", settings(**more), list(NAMES), list(classes), N_LINKED)
 
 
 def trainer(name="clinical", classes=(), mechanism=None, shared=None, **more):
-    return LocalTrainer(settings(**more), client_data()[name], classes, 3, CPU, mechanism, shared)
+    return LocalTrainer(session(classes, **more), client_data()[name], CPU, mechanism, shared)
+
+
+def reply(update_round=0, curvatures=(), **arrays):
+    arrays = {k.replace("_", "."): x.numpy() for k, x in arrays.items()}
+    return Message("round", {"update_round": update_round, "curvatures": dict(curvatures)}, arrays)
 
 
 def standardized(name):
@@ -111,24 +130,25 @@ def test_private_reports_have_noise_and_rows_of_their_own():
 def test_the_first_step_is_on_what_was_reported_and_others_on_the_new_references():
     one, w = trainer(local_steps=1), torch.tensor([0.1, 0.2])
     G = torch.randn(2, 8, 3, generator=torch.Generator().manual_seed(0))
-    told = {"weights": w, "references_before": G, "references": G + 100}
+    told = {"weights": w, "references": G + 100}
     report = one.make_update(1, asked())
     with torch.no_grad():
         C = sliced_cost([one.embed(report.rows)], list(G), directions=directions(0, 1, 0, 4, 3))
-    row = one.train(report, ServerUpdate(1, **told), 2)
+    row = one.train(report, reply(1, **told), G.numpy(), 2)
     assert row["transport"] == pytest.approx(0.1 * float((w * C[0]).sum()), rel=1e-5)
     # Of a report that got lost nothing is left but the references of now.
     absent = trainer(local_steps=1)
-    row = absent.train(absent.make_update(1, asked()), ServerUpdate(0, **told), 2)
+    row = absent.train(absent.make_update(1, asked()), reply(0, **told), G.numpy(), 2)
     assert row["transport"] > 100
 
 
 def test_gradients_of_another_report_pull_nothing():
-    told = {"scores": torch.ones(5, 3)}, {"scores": 0.1}
+    gradient = {"gradient_scores": torch.ones(5, 3)}
     for about in (0, 1, 2):
         one = trainer(classes=CLASSES, coupling="none")
         start = copy.deepcopy(one.network.state_dict())
-        one.train(one.make_update(1, asked(np.arange(5))), ServerUpdate(about, *told), 2)
+        told = reply(about, {"scores": 0.1}, **gradient)
+        one.train(one.make_update(1, asked(np.arange(5))), told, None, 2)
         same = all(torch.equal(start[k], x) for k, x in one.network.state_dict().items())
         assert same == (about != 1)
 
@@ -136,7 +156,7 @@ def test_gradients_of_another_report_pull_nothing():
 def learns(one, part):
     """Whether a part of the loss falls."""
     losses = [
-        one.train(one.make_update(round, asked()), ServerUpdate(), round + 1)[part]
+        one.train(one.make_update(round, asked()), reply(), None, round + 1)[part]
         for round in (1, 2)
     ]
     return losses[1] < losses[0]
@@ -155,7 +175,7 @@ def test_own_labels_of_people_who_are_not_linked_are_learned():
 
 def shared_codes():
     codes = client_data()[HOLDER].codes(CLASSES)[client_data()[HOLDER].linked]
-    _, held = split_linked(N_LINKED, 0.25, 0)
+    _, held = session().split_linked()
     told = codes.copy()
     told[held] = -1
     return codes, held, told
@@ -178,7 +198,7 @@ def test_labels_that_are_held_out_do_not_teach_even_the_holder():
     other = own.labels.copy()
     other[own.linked[held]] = [CLASSES[(k + 1) % 3] for k in codes[held]]
     own.labels[:] = other
-    changed = LocalTrainer(settings(), own, CLASSES, 3, CPU, None, told)
+    changed = LocalTrainer(session(CLASSES), own, CPU, None, told)
     assert torch.equal(one.soft_labels, changed.soft_labels)
     assert not np.array_equal(one.linked_codes, changed.linked_codes)  # which tell of views
 
@@ -200,9 +220,10 @@ def test_steps_that_diverge_leave_weights_and_optimizer_as_they_were(
 
     def train(gradient, round, learning_rate=0.003):
         one.optimizer.param_groups[0]["lr"] = learning_rate
-        sent = ({"quantiles": torch.full((4, 8), gradient)}, {"quantiles": 0.1})
-        toward = (torch.ones(2), G, G) if coupling == "hot-reference" else ()
-        return one.train(update, ServerUpdate(1, *sent, *toward), round)
+        sent = {"gradient_quantiles": torch.full((4, 8), gradient)}
+        if coupling == "hot-reference":
+            sent |= {"weights": torch.ones(2), "references": G}
+        return one.train(update, reply(1, {"quantiles": 0.1}, **sent), G.numpy(), round)
 
     assert len(one.optimizer.param_groups) == 1
     assert train(1.0, 2) is not None

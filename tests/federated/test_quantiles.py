@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from small_federation import directions
 
-from hotview.federated.local_trainer import quantile_means
+from hotview.federated.coupling import quantile_means
 
 SIZES = ((6, 6), (12, 4), (7, 3), (7, 5), (3, 8), (5, 15), (1, 4), (9, 1), (64, 63))
 

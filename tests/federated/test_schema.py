@@ -15,18 +15,20 @@ from hotview.federated.schema import (
     check_request,
     check_response,
     check_server_update,
-    check_training_request,
+    read_request,
 )
 
-SESSION, NOBODY = Session("id", N_LINKED, CLASSES), Session("id", 0, [])
+
+def session_of(given, id="id"):
+    return Session(id, given, list(NAMES), CLASSES, N_LINKED)
 
 
 def record(folder, **more):
     """Settings and session of a training, and its requests and responses by name."""
     given = settings(**more)
     _, channel = train(organizations(folder), given)
-    session = Session(channel.to("clinical")[-1][0].metadata["session"], N_LINKED, CLASSES)
-    return given, session, [(n, *map(Message.from_bytes, both)) for n, *both in channel.crossed]
+    session = session_of(given, channel.to("clinical")[-1][0].metadata["session"])
+    return session, [(n, *map(Message.from_bytes, both)) for n, *both in channel.crossed]
 
 
 @pytest.fixture(scope="module")
@@ -43,40 +45,43 @@ def recorded(request, plain, tmp_path_factory):
     return record(tmp_path_factory.mktemp("recorded"), **more)
 
 
-def check_as_client(message, given, session):
-    check_request(message, session.n_linked)
-    if message.kind not in ("hello", "start"):
-        check_training_request(message, given, session, NAMES)
+def check_as_client(message, session):
+    request = read_request(message)
+    if message.kind == "start":
+        facts = request.settings, request.names, request.classes
+        session = Session(request.session, *facts, session.n_linked)
+    if message.kind not in ("hello", "classes"):
+        check_request(message, session)
 
 
-def check(changed, message, name, request, given, session):
+def check(changed, message, name, request, session):
     """Check what came in place of a request or of the response to it."""
     if message is not request:
-        return check_response(changed, request, name, given, session)
-    return check_as_client(changed, given, session)
+        return check_response(changed, request, name, session)
+    return check_as_client(changed, session)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_is_changed_passes_or_is_a_value_error(recorded, seed):
-    given, session, pairs = recorded
+    session, pairs = recorded
     random, refused = np.random.default_rng(seed), 0
     for name, request, response in pairs * 4:
         for message in (request, response):
             try:
-                check(mutated(message, random), message, name, request, given, session)
+                check(mutated(message, random), message, name, request, session)
             except ValueError:
                 refused += 1
     assert refused > 4 * len(pairs)  # of 8
 
 
 def test_what_crosses_passes_and_metadata_that_is_unknown_or_missing_is_refused(recorded):
-    given, session, pairs = recorded
-    optional = {"update_round", "curvatures", "plan", "pool", "head", "privacy", "model_format"}
-    assert {request.kind for _, request, _ in pairs} >= {*KINDS} - {"label_loss"}
+    session, pairs = recorded
+    optional = {"update_round", "curvatures", "plan", "pool", "head", "privacy"}
+    assert {request.kind for _, request, _ in pairs} >= {*KINDS} - {"label_loss", "head"}
     for name, request, response in pairs:
-        assert check_response(response, request, name, given, session) is response
+        assert check_response(response, request, name, session) is response
         for m in (request, response):
-            about = (m, name, request, given, session)
+            about = (m, name, request, session)
             check(m, *about)
             with pytest.raises(ValueError, match="unexpected 'more'"):
                 check(replace(m, metadata={**m.metadata, "more": 1}), *about)
@@ -96,31 +101,31 @@ def test_what_crosses_passes_and_metadata_that_is_unknown_or_missing_is_refused(
         ("round", {"curvatures": {"scores": -1.0}}, "its curvatures do not fit"),
         ("label_loss", {"names": ["clinical", "clinical"]}, "its names cannot be"),
         ("label_loss", {"round": 4}, "there is no round 4"),
-        ("fusion", {"is_last": 1}, "its 'is_last' cannot be 1"),
+        ("fusion", {"is_last": True}, "unexpected 'is_last'"),
     ),
 )
 def test_requests_that_no_honest_server_sends_are_refused(plain, kind, changes, problem):
-    given, session, pairs = plain
+    session, pairs = plain
     found = [request for name, request, _ in pairs if name == HOLDER and request.kind == kind]
     message = found[1 if kind == "round" else -1]  # a round that has gradients
     with pytest.raises(ValueError, match=problem):
-        check_as_client(replace(message, metadata={**message.metadata, **changes}), given, session)
+        check_as_client(replace(message, metadata={**message.metadata, **changes}), session)
 
 
 def test_gradients_are_of_what_was_sent():
-    given = settings()
+    session = session_of(settings())
     metadata = {"session": "id", "round": 2, "update_round": 1}
     references = {"references": np.zeros((2, 8, 3), np.float32)}
     for name, shape in (("quantiles", (4, 8)), ("rows", (3,)), ("scores", (3, 3))):
         arrays = {**references, f"gradient.{name}": np.zeros(shape, np.float32)}
         message = Message("round", {**metadata, "curvatures": {name: 0.1}}, arrays)
         with pytest.raises(ValueError, match=r"it holds|gradient.scores are float32"):
-            check_training_request(message, given, SESSION, NAMES)
+            check_request(message, session)
     with pytest.raises(ValueError, match=r"and \['references'\] were asked for"):
-        check_training_request(Message("round", metadata), given, SESSION, NAMES)
+        check_request(Message("round", metadata), session)
     weights = {**references, "weights": np.zeros(3, np.float32)}
     with pytest.raises(ValueError, match="its weights are float32 of shape"):
-        check_training_request(Message("round", metadata, weights), given, SESSION, NAMES)
+        check_request(Message("round", metadata, weights), session)
 
 
 def reply(curvatures=(), **arrays):
@@ -170,12 +175,12 @@ def test_references_and_weights_are_bounded():
 
 def test_classes_are_different_texts_or_numbers():
     for classes in (["ill", "well"], [0, 1, 2], [False, True], [-0.5, 2.5], []):
-        assert Session("id", 4, classes).classes == classes
+        assert Session("id", settings(), [], classes, 4).classes == classes
     wrong = (["a", "a"], ["a", None], [["a"], ["b"]], ["a", 1], [1, 10**400], [0.0, float("nan")])
     unsorted = (["b", "a"], [2, 1], [True, False])
     for classes in (*wrong, *unsorted, [1, 2.5], [False, 2], [2**62, 2**62 + 0.5]):
         with pytest.raises(ValueError, match="not distinct texts or numbers"):
-            Session("id", 4, classes)
+            Session("id", settings(), [], classes, 4)
     for n_linked, classes, problem in (
         (4, ["a"], "two classes or more"),
         (4, ["a", "a\0"], "a text that is no line"),
@@ -183,7 +188,7 @@ def test_classes_are_different_texts_or_numbers():
         (2 * 10**9, [], "2000000000 linked rows, more than"),
     ):
         with pytest.raises(ValueError, match=problem):
-            Session("id", n_linked, classes)
+            Session("id", settings(), [], classes, n_linked)
 
 
 def test_names_are_names_of_views():

@@ -11,7 +11,7 @@ from small_federation import HOLDER, NAMES, organizations, settings
 from hotview._files import output_lock
 from hotview.federated import InProcessChannel, Message, Server, Settings, server
 from hotview.federated.server import start_session
-from hotview.federated.server_state import read_server_state, write_outcome
+from hotview.federated.state import SERVER_FORMAT, Checkpoint, read_state, write_outcome
 from hotview.losses import HOTPairwise, HOTReference, Planner
 from hotview.losses.objective import Batch, Objective
 from hotview.losses.specifications import REGULARIZERS
@@ -82,7 +82,7 @@ class Watched(InProcessChannel):
     def exchange(self, messages, timeout):
         answers = super().exchange(messages, timeout)
         message = messages.get("clinical", Message("hello"))
-        if message.kind == "start" and "classes" in message.metadata:
+        if message.kind == "start":
             self.central = Central(self.given, self.clients)
         if message.kind == "round" and message.metadata["round"] <= self.given.rounds:
             self.central.step()
@@ -214,7 +214,7 @@ def test_who_fails_is_left_out_of_the_round_and_may_come_back(tmp_path, caplog):
     # Who answers the end with something else has not saved its part, for all that is known.
     assert result.finished == ["clinical", "genetic"]
     write_outcome(tmp_path / "outcome.json", result)
-    assert read_server_state(path, given, list(NAMES))[0].round == rounds
+    assert read_state(path, SERVER_FORMAT, Checkpoint).server.round == rounds
 
 
 def test_a_label_holder_with_gradients_that_clients_refuse_is_dropped(tmp_path):
@@ -238,7 +238,7 @@ def test_a_hostile_member_is_dropped_or_named(tmp_path, hostile, seed):
     random = np.random.default_rng(seed)
 
     def stand(name, message, handle):
-        begun = message.kind not in ("hello", "start")
+        begun = message.kind not in ("hello", "classes", "start")
         spoils = name == hostile and begun and random.random() < 0.7
         return mutated(handle(message), random) if spoils else handle(message)
 
@@ -248,7 +248,8 @@ def test_a_hostile_member_is_dropped_or_named(tmp_path, hostile, seed):
     assert set(NAMES) - {hostile} <= set(result.finished)
     assert np.isfinite(result.history["loss"]).all()
     write_outcome(tmp_path / "outcome.json", result)
-    read_server_state(path, settings(), list(NAMES))
+    again = Server(InProcessChannel(organizations(tmp_path)), settings(), checkpoint=path)
+    again._read_checkpoint(path, list(NAMES))
 
 
 def test_who_is_hostile_or_absent_at_the_start_is_named(tmp_path):
@@ -339,11 +340,11 @@ def exchange(change=None, classes=("a", "b"), codes=None):
     def handle(name, message):
         if message.kind == "hello":
             return Message("hello", {**HELLO, "name": name, **(change or {}).get(name, {})})
-        if "classes" in message.metadata:
+        if message.kind == "start":
             seen.append(message)
             return Message("start", {"name": name})
         arrays = {} if codes is None else {"codes": codes}
-        return Message("start", {"classes": list(classes)}, arrays)
+        return Message("classes", {"classes": list(classes)}, arrays)
 
     def ask(messages):
         return {name: handle(name, message) for name, message in messages.items()}
@@ -357,8 +358,8 @@ def exchange(change=None, classes=("a", "b"), codes=None):
         ({"x": {"digest": "e"}}, "have the same linked ids.* look at that of 'x' first"),
         ({"y": {"name": "w"}}, "'y' to say hello, but its name is 'w'"),
         ({"y": {"n_linked": 5}}, r"lists differ \(numbers of ids: {'x': 4, 'y': 5, 'z': 4}\)"),
-        ({"x": {"model_format": 9}}, r"that of 'x' differs .*'x' 9, 'y' 10.*same version"),
-        ({"y": {"model_format": None}}, r"of 'y' differs .*'x' 10, 'y' an older one"),
+        ({"x": {"model_format": 9}}, r"that of 'x' differs .*'x': 9, 'y': 10.*same version"),
+        ({"y": {"model_format": None}}, "'y' to say hello, but its 'model_format' cannot be None"),
         ({"x": {"n_linked": 10**12}}, "hello, but its 'n_linked' cannot be 1000000000000"),
     ),
 )
@@ -403,11 +404,30 @@ def test_who_answers_something_else_has_not_begun():
     ask, _ = exchange()
 
     def strange(messages):
-        begins = any("classes" in m.metadata for m in messages.values())
+        begins = any(m.kind == "start" for m in messages.values())
         return ask(messages) | ({"x": Message("hello", {"name": "x"})} if begins else {})
 
     with pytest.raises(ValueError, match="'x' to begin, but its kind is 'hello'"):
         start_session(strange, ["x", "y"], Settings())
+
+
+def test_bytes_are_counted(tmp_path):
+    sizes, rounds = {name: {"to": [], "from": []} for name in NAMES}, []
+
+    def stand(name, message, handle):
+        answer = handle(message)
+        if message.kind in ("round", "label_loss", "fusion"):
+            rounds.extend((message.to_bytes(), answer.to_bytes()))
+        sizes[name]["to"].append(len(message.to_bytes()))
+        sizes[name]["from"].append(len(answer.to_bytes()))
+        return answer
+
+    result, coordinator = run(between(tmp_path, stand), settings())
+    for name, found in coordinator.traffic.items():
+        to, back = sizes[name].values()
+        assert found == {"to": max(to), "from": max(back), "total": sum(to) + sum(back)}
+    of_a_round = max(len(data) for data in rounds)
+    assert max(result.history["bytes"]) == of_a_round
 
 
 def test_two_servers_cannot_share_a_checkpoint(tmp_path):

@@ -8,16 +8,15 @@ import pytest
 import torch
 
 from hotview._archive import read_archive, write_archive
-from hotview.federated import FederatedResult, Message, Settings
-from hotview.federated.local_trainer import ClientUpdate
-from hotview.federated.schema import Session
-from hotview.federated.server_coupling import ServerCoupling
-from hotview.federated.server_state import (
-    _FORMAT,
+from hotview.federated import FederatedResult, Message, Server, Settings
+from hotview.federated.coupling import ServerCoupling
+from hotview.federated.schema import SentPool, Session
+from hotview.federated.state import (
+    SERVER_FORMAT,
+    Checkpoint,
     ServerState,
-    read_server_state,
     write_outcome,
-    write_server_state,
+    write_state,
 )
 
 NAMES = ["st", "st.mary", "st.mary.weights"]  # whose arrays have similar names
@@ -34,28 +33,47 @@ def trained(settings=SETTINGS):
     updates = {}
     for name in NAMES:
         Q = torch.randn(3, 4, generator=random).sort(1).values
-        updates[name] = ClientUpdate(1, sent={"quantiles": Q, "moment": torch.eye(2)})
-    pool = {"names": NAMES, "complete": [1.0] * (n + 1), "partial": [1.0] * n, "power": 0.5}
+        arrays = {"quantiles": Q.numpy(), "moment": np.eye(2, dtype=np.float32)}
+        updates[name] = Message("round", {"round": 1}, arrays)
+    pool = SentPool(NAMES, [1.0] * (n + 1), [1.0] * n, 0.5) if settings.label_holder else None
     row = {"epoch": 1, "loss": 0.5, "present": n, "bytes": 100}
     dropped = [{"round": 1, "name": "st", "reason": "late"}]
     privacy = {"st": {"epsilon": 1.0, "delta": 1e-5}}
     result = FederatedResult(NAMES, [row], None, None, [], dropped, privacy)
     codes = {"codes": np.array([1, -1, 0, 0])} if settings.share_labels else {}
     classes = ["a", "b"] if settings.label_holder else []
-    state = ServerState(Session("f", 4, classes), result, 1, {}, pool, codes)
     weights, gradients, curvatures = {}, {}, {}
     if settings.coupling != "none":
         coupled = coupling.update(updates)
         result.W, result.C = coupled.plan.W.numpy(), coupled.plan.C.numpy()
         result.present, curvatures = NAMES, coupled.curvatures
         weights, gradients = coupled.weights, coupled.gradients
+    sent = {}
     for name in NAMES:
         arrays = {f"gradient.{k}": x.numpy() for k, x in gradients.get(name, {}).items()}
         if name in weights:
             arrays["weights"] = weights[name].numpy()
         metadata = {"curvatures": curvatures, "update_round": 1}
-        state.updates[name] = Message("round", metadata, arrays)
-    return state, coupling
+        sent[name] = Message("round", metadata, arrays)
+    session = Session("f", settings, NAMES, classes, 4)
+    return ServerState(session, result, 1, sent, pool, codes), coupling
+
+
+class Nobody:
+    """A channel to organizations that are not needed."""
+
+    def __init__(self, names):
+        self.names = names
+
+
+def write_server_state(path, state, coupling):
+    write_state(path, SERVER_FORMAT, Checkpoint(state, coupling.state()))
+
+
+def read_server_state(path, settings, names):
+    server = Server(Nobody(names), settings, checkpoint=path)
+    server._read_checkpoint(path, names)
+    return server.state, server.coupling
 
 
 @pytest.mark.parametrize(
@@ -69,7 +87,7 @@ def trained(settings=SETTINGS):
 def test_a_checkpoint_is_read_as_it_was_written(tmp_path, more):
     path, settings = tmp_path / "c.federated", replace(SETTINGS, **more)
     state, coupling = trained(settings)
-    write_server_state(path, state, settings, coupling)
+    write_server_state(path, state, coupling)
     found, restored = read_server_state(path, settings, NAMES[::-1])
     assert found.session == state.session
     for name in ("names", "rows", "present", "dropped", "privacy", "finished"):
@@ -88,7 +106,7 @@ def test_a_checkpoint_is_read_as_it_was_written(tmp_path, more):
 def test_another_training_and_a_damaged_file_are_refused(tmp_path):
     path = tmp_path / "c.federated"
     state, coupling = trained()
-    write_server_state(path, state, SETTINGS, coupling)
+    write_server_state(path, state, coupling)
     for changes, names, problem in (
         ({"quantiles": 8}, NAMES, "quantiles was 4 then and is 8 now"),
         ({}, ["st", "z"], "organizations was"),
@@ -128,10 +146,10 @@ RESULT = ("server", "result")
 def rewrite(path, change, settings=SETTINGS):
     """Change a checkpoint; its checksum fits, as whoever can write the file can write that."""
     state, coupling = trained(settings)
-    write_server_state(path, state, settings, coupling)
-    archive = read_archive(path, _FORMAT)
+    write_server_state(path, state, coupling)
+    archive = read_archive(path, SERVER_FORMAT)
     change(archive.metadata["content"], archive.tensors)
-    write_archive(path, _FORMAT, archive.tensors, archive.metadata)
+    write_archive(path, SERVER_FORMAT, archive.tensors, archive.metadata)
 
 
 CHANGES = (

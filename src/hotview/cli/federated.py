@@ -83,15 +83,11 @@ def new(
 def simulate(
     app: App,
     rounds: Annotated[int | None, _setting("Number of rounds.")] = None,
-    local_steps: Annotated[
-        int | None, _setting("Steps of every client between two rounds.")
-    ] = None,
+    local_steps: Annotated[int | None, _setting("Steps between two rounds.")] = None,
     quantiles: Annotated[int | None, _setting("Quantiles sent per direction.")] = None,
     coupling: Annotated[str | None, _setting("hot-reference, hot-pairwise or none.")] = None,
     view_regularizer: Annotated[str | None, _setting("none or autoencoder.")] = None,
-    label_holder: Annotated[
-        str | None, _setting("Organization with labels.", metavar="NAME")
-    ] = None,
+    label_holder: Annotated[str | None, _setting("Organization with labels.")] = None,
     share_labels: Annotated[
         bool | None, _setting("Send the labels of linked rows to all clients.", "--share-labels")
     ] = None,
@@ -99,24 +95,15 @@ def simulate(
         bool | None,
         _setting("Send features of linked rows to the label holder.", "--share-features"),
     ] = None,
-    fusion_fraction: Annotated[
-        float | None, _setting("Fraction of linked rows for fusion weights.")
-    ] = None,
+    fusion_fraction: Annotated[float | None, _setting("Held-out share of linked rows.")] = None,
     n_references: Annotated[int | None, _setting("K: number of reference clouds.")] = None,
     n_projections: Annotated[int | None, _setting("M: directions of a step.")] = None,
     batch_size: Annotated[int | None, _setting("Rows of a step.")] = None,
     learning_rate: Annotated[float | None, _setting("Learning rate of Adam.")] = None,
     coupling_weight: Annotated[float | None, _setting("γ: weight of the coupling.")] = None,
-    min_clients: Annotated[
-        int | None, _setting("Minimum number of responses that make a round valid.")
-    ] = None,
-    random_state: Annotated[
-        int | None, _setting("Seed of the training.", min=0, max=2**63 - 1)
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        option("ε: noise of every client, such that all rounds together are (ε, δ)-private."),
-    ] = None,
+    min_clients: Annotated[int | None, _setting("Least number of responses.")] = None,
+    random_state: Annotated[int | None, _setting("Seed of the training.")] = None,
+    epsilon: Annotated[float | None, option("ε of all rounds of every client together.")] = None,
     delta: Annotated[float | None, option("δ. Default: 1e-5.")] = None,
     dry_run: Annotated[bool, flag("--dry-run", "Describe the tables, and stop.")] = False,
     resume: Annotated[bool, flag("--resume", "Resume after the last complete round.")] = False,

@@ -19,23 +19,18 @@ from rich.console import Console
 from hotview.cli.runner import INTERRUPTED, as_usage, make_console, print_json, print_table
 from hotview.federated import (
     Client,
-    Failure,
-    FederatedResult,
     InProcessChannel,
-    Message,
     Privacy,
     Server,
     Settings,
 )
 from hotview.federated.configuration import RunConfig, open_client, read_run_config
-from hotview.federated.server_state import write_outcome
+from hotview.federated.state import write_outcome
 from hotview.report.tables import matrix_table
 
 __all__ = [
-    "CountingChannel",
     "SimulationJob",
     "describe_clients",
-    "describe_outcome",
     "open_clients",
     "print_clients",
     "print_outcome",
@@ -88,41 +83,6 @@ class SimulationJob:
         return shlex.join([*words, "--resume"])
 
 
-class CountingChannel(InProcessChannel):
-    """A channel to clients in this process that counts bytes.
-
-    Parameters
-    ----------
-    clients : dict of str to Client
-        Clients by name.
-
-    Attributes
-    ----------
-    largest : dict of str to dict of str to int
-        Bytes of the largest message ``to`` and ``from`` each client.
-    total : dict of str to int
-        Bytes of all messages to and from each client.
-    """
-
-    def __init__(self, clients: Mapping[str, Client]) -> None:
-        super().__init__(clients)
-        self.largest = {name: {"to": 0, "from": 0} for name in clients}
-        self.total = dict.fromkeys(clients, 0)
-
-    def exchange(
-        self, messages: Mapping[str, Message], timeout: float
-    ) -> dict[str, Message | Failure]:
-        """Call every client in turn, and count the bytes."""
-        responses = super().exchange(messages, timeout)
-        for direction, sent in (("to", messages), ("from", responses)):
-            for name, message in sent.items():
-                if isinstance(message, Message):
-                    size = len(message.to_bytes())
-                    self.largest[name][direction] = max(size, self.largest[name][direction])
-                    self.total[name] += size
-        return responses
-
-
 def run_simulation(job: SimulationJob) -> int:
     """Train a federation in this process.
 
@@ -149,23 +109,26 @@ def run_simulation(job: SimulationJob) -> int:
             print_json(facts)
         return 0
     config.folder.mkdir(parents=True, exist_ok=True)
-    channel = CountingChannel(clients)
-    checkpoint, outcome = _server_files(config)
-    server = Server(channel, config.settings, checkpoint=checkpoint, verbose=sys.stderr.isatty())
+    channel, is_shown = InProcessChannel(clients), sys.stderr.isatty()
+    server = Server(channel, config.settings, checkpoint=config.checkpoint, verbose=is_shown)
     start = time.perf_counter()
     try:
         with _log_to_stderr():
             result = server.run()
     except RuntimeError as error:  # too few clients respond, which is not a bug
         raise ValueError(str(error)) from error
-    write_outcome(outcome, result)
+    write_outcome(config.outcome, result)
     stopped = len(result.rows) < config.settings.rounds
-    facts |= describe_outcome(result, channel.largest, channel.total) | {
+    facts = {
+        **result.to_json(),
+        **facts,
+        "rounds": len(result.rows),
+        "bytes": server.traffic,
         "seconds": time.perf_counter() - start,
         "interrupted": stopped,
         "resume": job.resume_command,
         "parts": {name: str(clients[name].model_path) for name in result.finished},
-        "outcome": str(outcome),
+        "outcome": str(config.outcome),
     }
     if job.as_json:
         print_json(facts)
@@ -176,26 +139,8 @@ def run_simulation(job: SimulationJob) -> int:
     return 0 if len(result.finished) == len(clients) else 1
 
 
-def _server_files(config: RunConfig) -> tuple[Path, Path]:
-    """Return the paths of the checkpoint and of the result."""
-    return config.folder / "checkpoint.federated", config.folder / "outcome.json"
-
-
 def read_app(folder: Path, given: Mapping[str, Any]) -> RunConfig:
-    """Read the run config in an app's ``pyproject.toml``.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the app.
-    given : dict of str to object
-        Settings that replace those of the file; None where not given.
-
-    Returns
-    -------
-    RunConfig
-        The run config, whose folder is inside `folder`.
-    """
+    """Read the run config in an app's ``pyproject.toml``, some of whose settings are replaced."""
     path = folder / "pyproject.toml"
     if not path.is_file():
         raise FileNotFoundError(
@@ -218,20 +163,7 @@ def read_app(folder: Path, given: Mapping[str, Any]) -> RunConfig:
 
 
 def open_clients(job: SimulationJob, config: RunConfig) -> dict[str, Client]:
-    """Read configurations and tables of all clients.
-
-    Parameters
-    ----------
-    job : SimulationJob
-        Options of the simulation.
-    config : RunConfig
-        Run config of the app.
-
-    Returns
-    -------
-    dict of str to Client
-        Clients by name.
-    """
+    """Read configurations and tables of all clients, by name."""
     clients = {}
     for name in config.organizations:
         path = job.app / "organizations" / f"{name}.toml"
@@ -256,16 +188,16 @@ def _clear_earlier_training(
     """Delete an earlier training with ``--force``; refuse to replace it without."""
     if job.resume:
         return
-    checkpoint, outcome = _server_files(config)
     models = (client.model_path for client in clients.values())
-    existing = [path for path in (checkpoint, *models) if path.exists()]
+    existing = [path for path in (config.checkpoint, *models) if path.exists()]
     if existing and not job.force:
         raise FileExistsError(
             f"{existing[0]} is there, of an earlier training. Go on from it with --resume, or "
             "begin anew with --force."
         )
     # The state has the privacy budget, too: the releases of a simulation went nowhere.
-    for path in (checkpoint, outcome, *(client.state_path for client in clients.values())):
+    states = (client.state_path for client in clients.values())
+    for path in (config.checkpoint, config.outcome, *states):
         path.unlink(missing_ok=True)
 
 
@@ -294,20 +226,7 @@ def _log_to_stderr() -> Iterator[None]:
 
 
 def describe_clients(clients: Mapping[str, Client], settings: Settings) -> dict[str, Any]:
-    """Return a description of the clients' tables.
-
-    Parameters
-    ----------
-    clients : dict of str to Client
-        Clients by name.
-    settings : Settings
-        Settings of the training.
-
-    Returns
-    -------
-    dict
-        Values that JSON can represent.
-    """
+    """Return a description of the clients' tables, as values that JSON can represent."""
     return {
         "organizations": [
             {
@@ -324,48 +243,8 @@ def describe_clients(clients: Mapping[str, Client], settings: Settings) -> dict[
     }
 
 
-def describe_outcome(
-    result: FederatedResult,
-    largest: Mapping[str, Mapping[str, int]],
-    total: Mapping[str, int],
-) -> dict[str, Any]:
-    """Return a description of a result.
-
-    Parameters
-    ----------
-    result : FederatedResult
-        The result.
-    largest : dict of str to dict of str to int
-        Bytes of the largest message to and from every client.
-    total : dict of str to int
-        Bytes of all messages of every client.
-
-    Returns
-    -------
-    dict
-        Values that JSON can represent.
-    """
-    return {
-        "rounds": len(result.rows),
-        "history": result.rows,
-        "plan": result.plan,
-        "bytes": {name: {**largest[name], "total": total[name]} for name in result.names},
-        "dropped": result.dropped,
-        "privacy": result.privacy,
-        "finished": result.finished,
-    }
-
-
 def print_clients(facts: Mapping[str, Any], console: Console) -> None:
-    """Print the description of the clients' tables.
-
-    Parameters
-    ----------
-    facts : dict
-        The output of `describe_clients`.
-    console : Console
-        The console.
-    """
+    """Print the output of `describe_clients`."""
     headings = ["rows", "columns", "linked", "labeled"]
     if any(client["epsilon"] is not None for client in facts["organizations"]):
         headings.append("epsilon")
@@ -386,16 +265,7 @@ def print_clients(facts: Mapping[str, Any], console: Console) -> None:
 
 
 def print_outcome(facts: Mapping[str, Any], console: Console) -> None:
-    """Print the description of a result.
-
-    Parameters
-    ----------
-    facts : dict
-        The outputs of `describe_clients` and `describe_outcome`, ``seconds``, ``parts``,
-        ``interrupted`` and ``resume``, the command that resumes the training.
-    console : Console
-        The console.
-    """
+    """Print the outputs of `describe_clients` and of a training, as `run_simulation` makes them."""
     plan, settings = facts["plan"], facts["settings"]
     if plan is not None:
         W, names = np.array(plan["W"]), plan["names"]
@@ -414,7 +284,13 @@ def print_outcome(facts: Mapping[str, Any], console: Console) -> None:
         f"{name}: its projections are ({p['epsilon']:.3g}, {p['delta']:g})-differentially private."
         for name, p in facts["privacy"].items()
     ]
-    lines += _dropped_lines(facts["dropped"])
+    rounds: dict[tuple[str, str], list[str]] = {}
+    for drop in facts["dropped"]:
+        rounds.setdefault((drop["name"], drop["reason"]), []).append(str(drop["round"]))
+    lines += [
+        f"{name} was left out of round {', '.join(numbers)}: {reason}"
+        for (name, reason), numbers in rounds.items()
+    ] or ["No organization was left out of a round."]
     if facts["interrupted"]:
         lines.append(f"Stopped by Ctrl-C, after a complete round. Go on: {facts['resume']}")
     else:
@@ -424,15 +300,3 @@ def print_outcome(facts: Mapping[str, Any], console: Console) -> None:
             lines.append(f"Next: hotview federated join {parts} -o joint.hotview")
     for line in lines:
         console.print(line, **_PLAIN)
-
-
-def _dropped_lines(dropped: list[dict[str, Any]]) -> list[str]:
-    if not dropped:
-        return ["No organization was left out of a round."]
-    rounds: dict[tuple[str, str], list[str]] = {}
-    for drop in dropped:
-        rounds.setdefault((drop["name"], drop["reason"]), []).append(str(drop["round"]))
-    return [
-        f"{name} was left out of round {', '.join(numbers)}: {reason}"
-        for (name, reason), numbers in rounds.items()
-    ]

@@ -25,7 +25,6 @@ from hotview.ingest.columns import ViewColumns
 from hotview.ingest.frames import encode_known_views
 from hotview.losses.specifications import as_coupling
 from hotview.nn.multiview import MultiViewNetwork
-from hotview.semisupervised.calibration import ScoresByViews
 from hotview.similarity import CommonSpace, ViewSimilarity
 from hotview.training.drift import DriftReport
 from hotview.training.threads import existing_threads

@@ -11,8 +11,8 @@ from hotview.federated.messages import Channel, Failure, InProcessChannel, Messa
 from hotview.federated.partial_models import join_partial_models
 from hotview.federated.privacy import Privacy
 from hotview.federated.server import Server
-from hotview.federated.server_state import FederatedResult
 from hotview.federated.settings import Settings
+from hotview.federated.state import FederatedResult
 
 __all__ = [
     "Channel",

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hotview._codec import require
 from hotview._types import Array, IntArray
 from hotview._validation import ViewTable, check_choice, check_tables
 from hotview.ingest.frames import encode_views
@@ -108,11 +109,9 @@ class ClientData:
             check_choice("impute", impute, IMPUTATIONS)
         table = check_tables(*encode_views({name: X}))[name]
         scan = scan_tables(name, [table], preprocessing="standardize", impute=impute)
-        if scan.present[0] is not None:
-            raise ValueError(
-                f"Expected every row of view {name!r} to have values, but "
-                f"{table.n_rows - len(scan.present[0])} have none. Leave these rows out."
-            )
+        if (present := scan.present[0]) is not None:
+            problem = f"Expected every row of view {name!r} to have values, but"
+            raise ValueError(f"{problem} {table.n_rows - len(present)} have none. Leave them out.")
         known = np.full(table.n_rows, None, dtype=object)
         if labels is not None:
             _check_labels(name, labels, table.n_rows)
@@ -184,23 +183,15 @@ def hash_ids(ids: Sequence[Any]) -> str:
 
 
 def _check_labels(name: str, labels: Sequence[Any], n_rows: int) -> None:
-    if len(labels) != n_rows:
-        raise ValueError(
-            f"Expected a label, or None, for each of the {n_rows} rows of {name!r}, but "
-            f"{len(labels)} came."
-        )
+    problem = f"Expected a label, or None, for each of the {n_rows} rows of {name!r}, but"
+    require(len(labels) == n_rows, f"{problem} {len(labels)} came.")
     known = [x.item() if isinstance(x, np.generic) else x for x in labels if x is not None]
-    serializable = (str, bool, int, float)
-    if wrong := [x for x in known if not isinstance(x, serializable) or x != x]:
-        raise ValueError(
-            f"Expected the labels of {name!r} to be texts or numbers, and None where there is "
-            f"none, but there is {wrong[0]!r}. Correct it."
-        )
-    if len({isinstance(label, str) for label in known}) > 1:
-        raise ValueError(
-            f"Expected the labels of {name!r} to be all texts or all numbers, but there are both. "
-            "Write them alike."
-        )
+    for x in known:
+        fits = isinstance(x, str | bool | int | float) and x == x
+        problem = f"Expected the labels of {name!r} to be texts or numbers, and None where there is"
+        require(fits, f"{problem} none, but there is {x!r}. Correct it.")
+    problem = f"Expected the labels of {name!r} to be all texts or all numbers, but there are both"
+    require(len({isinstance(x, str) for x in known}) <= 1, f"{problem}. Write them alike.")
 
 
 def _find_linked(
@@ -209,17 +200,15 @@ def _find_linked(
     """Return the row of every linked id."""
     if len(linked_ids) == 0:
         return np.empty(0, dtype=np.int64)
-    if ids is None or len(ids) != n_rows:
-        raise ValueError(
-            f"Expected an id for each of the {n_rows} rows of {name!r}, because some are linked, "
-            f"but {'none' if ids is None else len(ids)} came. Name the column of ids: id_column."
-        )
-    row_of = {str(key): i for i, key in enumerate(ids)}
-    if len(row_of) < n_rows:
-        raise ValueError(f"Expected distinct ids for the rows of {name!r}, but some are equal.")
-    linked = list(map(str, linked_ids))
-    if len(set(linked)) < len(linked):
-        raise ValueError("Expected distinct linked ids, but some are equal.")
+    ids, linked = [*map(str, () if ids is None else ids)], [*map(str, linked_ids)]
+    problem = f"Expected an id for each of the {n_rows} rows of {name!r}, because some are linked,"
+    require(
+        len(ids) == n_rows, f"{problem} but {len(ids)} came. Name the column of ids: id_column."
+    )
+    row_of = {key: i for i, key in enumerate(ids)}
+    problem = f"Expected distinct ids for the rows of {name!r}, but some are equal."
+    require(len(row_of) == n_rows, problem)
+    require(len({*linked}) == len(linked), "Expected distinct linked ids, but some are equal.")
     if missing := [key for key in linked if key not in row_of]:
         raise ValueError(
             f"Expected all {len(linked)} linked ids among the rows of {name!r}, but {len(missing)} "

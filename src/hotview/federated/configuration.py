@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
-import shutil
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import hotview
+from hotview._codec import require
 from hotview._validation import check_positive
 from hotview.federated.client import Client
 from hotview.federated.client_data import ClientData
@@ -39,14 +39,8 @@ _TYPES: dict[str, type] = {
     **dict.fromkeys(("impute", "device"), str),
     "privacy": dict,
 }
-_REQUIRED = ("name", "file", "folder")
 
 ConfigValue = bool | int | float | str
-_SERVER_DEFAULTS: dict[str, ConfigValue] = {
-    "folder": "coordinator",
-    "timeout": 600.0,
-    "patience": 600.0,
-}
 
 
 @dataclass(frozen=True)
@@ -121,42 +115,26 @@ def read_client_config(path: str | Path) -> ClientConfig:
     path = Path(path)
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"Expected {path} to be TOML, but {error}.") from error
-    _check_config(path, values)
-    for key, value in values.items():
-        if isinstance(value, list):
-            values[key] = tuple(value)
-        elif key in ("file", "folder", "linked"):
-            values[key] = path.parent / value
-    if "privacy" in values:
-        try:
+        for key, value in values.items():
+            require(key in _TYPES, f"there is {key!r}, which is none of the keys {sorted(_TYPES)}")
+            kind = _TYPES[key]
+            require(isinstance(value, kind), f"its {key} is {value!r}, which is no {kind.__name__}")
+            if key in ("file", "folder", "linked"):
+                values[key] = path.parent / value
+            elif kind is list:
+                require(all(isinstance(x, str) for x in value), f"its {key} are {value}, no names")
+                values[key] = tuple(value)
+        for key in ("name", "file", "folder"):
+            require(key in values, f"it lacks {key!r}")
+        fits = "linked" not in values or "id_column" in values
+        require(fits, "it does not name the column of ids: id_column")
+        if "privacy" in values:
             values["privacy"] = Privacy(**values["privacy"])
-        except TypeError as error:
-            raise ValueError(
-                f"Expected epsilon, delta, clip and seed under [privacy] in {path}, but {error}."
-            ) from error
-    return ClientConfig(**values)
-
-
-def _check_config(path: Path, values: Mapping[str, Any]) -> None:
-    if unknown := sorted(set(values) - set(_TYPES)):
+    except (TypeError, ValueError) as error:
         raise ValueError(
-            f"Expected the keys {sorted(_TYPES)} in {path}, but there is {unknown[0]!r}. Correct "
-            "it."
-        )
-    if missing := [key for key in _REQUIRED if key not in values]:
-        raise ValueError(f"Expected {path} to have {missing[0]!r}, but it does not. Add it.")
-    for key, value in values.items():
-        if not isinstance(value, kind := _TYPES[key]):
-            raise ValueError(f"Expected {key} in {path} to be a {kind.__name__}, not {value!r}.")
-    for key in ("drop", "categorical"):
-        if wrong := [name for name in values.get(key, ()) if not isinstance(name, str)]:
-            raise ValueError(
-                f"Expected {key} in {path} to list names of columns, but there is {wrong[0]!r}."
-            )
-    if "linked" in values and "id_column" not in values:
-        raise ValueError(f"Expected {path} to name the column of ids: id_column.")
+            f"Expected {path} to configure an organization, but {error}. Correct it."
+        ) from error
+    return ClientConfig(**values)
 
 
 def open_client(path: str | Path, shares: Collection[str] = ()) -> Client:
@@ -217,27 +195,50 @@ class RunConfig:
         Names of the clients.
     settings : Settings
         Settings of the training.
-    folder : Path
+    folder : Path, default="coordinator"
         Folder of the checkpoint and the result.
-    timeout : float
+    timeout : float, default=600.0
         Maximum response time of a client, in seconds.
-    patience : float
+    patience : float, default=600.0
         Maximum time to wait for connections, in seconds.
 
     Examples
     --------
-    >>> from pathlib import Path
     >>> from hotview.federated.configuration import RunConfig
     >>> from hotview.federated.settings import Settings
-    >>> RunConfig(["clinical", "genetic"], Settings(), Path("out"), 600.0, 60.0).timeout
+    >>> RunConfig(["clinical", "genetic"], Settings()).timeout
     600.0
     """
 
     organizations: list[str]
     settings: Settings
-    folder: Path
-    timeout: float
-    patience: float
+    folder: Path = Path("coordinator")
+    timeout: float = 600.0
+    patience: float = 600.0
+
+    def __post_init__(self) -> None:
+        names, holder = self.organizations, self.settings.label_holder
+        for name in names:
+            fits = re.fullmatch(r"\w[\w.-]*", name) is not None
+            expected = "Expected names of letters, digits, '_', '.' and '-', as in files"
+            require(fits, f"{expected}, but there is {name!r}.")
+        distinct = {name.lower() for name in names}
+        problem = f"Expected distinct names of two organizations or more, but got {names}."
+        require(len(distinct) == len(names) > 1, problem)
+        problem = f"Expected label_holder among {names}, but it is {holder!r}."
+        require(holder is None or holder in names, problem)
+        check_positive("timeout", self.timeout)
+        check_positive("patience", self.patience)
+
+    @property
+    def checkpoint(self) -> Path:
+        """File from which the training is resumed."""
+        return self.folder / "checkpoint.federated"
+
+    @property
+    def outcome(self) -> Path:
+        """File of the result."""
+        return self.folder / "outcome.json"
 
 
 def format_run_config(names: Sequence[str], settings: Settings) -> dict[str, ConfigValue]:
@@ -263,12 +264,14 @@ def format_run_config(names: Sequence[str], settings: Settings) -> dict[str, Con
     >>> config["organizations"], config["local-steps"], config["hidden"], config["label-holder"]
     ('clinical,genetic', 20, '64,32', '')
     """
-    config: dict[str, ConfigValue] = {"organizations": ",".join(names), **_SERVER_DEFAULTS}
-    for field in fields(settings):
-        value = getattr(settings, field.name)
-        if isinstance(value, tuple):
+    own = {**vars(RunConfig(list(names), settings)), **vars(settings)}
+    own["folder"] = str(own["folder"])
+    del own["settings"]
+    config: dict[str, ConfigValue] = {}
+    for name, value in own.items():
+        if isinstance(value, list | tuple):
             value = ",".join(map(str, value))
-        config[field.name.replace("_", "-")] = "" if value is None else value
+        config[name.replace("_", "-")] = "" if value is None else value
     return config
 
 
@@ -292,37 +295,21 @@ def read_run_config(config: Mapping[str, Any]) -> RunConfig:
     >>> config.organizations, config.settings.rounds, config.settings.hidden
     (['clinical', 'genetic'], 3, (128,))
     """
-    values: dict[str, Any] = {**_SERVER_DEFAULTS, **config}
+    values = {key.replace("-", "_"): value for key, value in config.items()}
     names = _split(values.pop("organizations", ""))
-    if len(names) < 2 or len(set(names)) < len(names):
-        raise ValueError(
-            "Expected organizations to name two or more, each once, such as 'clinical,genetic', "
-            f"but it is {config.get('organizations', '')!r}."
-        )
-    return RunConfig(
-        names,
-        folder=Path(str(values.pop("folder"))),
-        timeout=check_positive("timeout", values.pop("timeout")),
-        patience=check_positive("patience", values.pop("patience")),
-        settings=Settings.from_json(
-            {(name := key.replace("-", "_")): _parse(name, value) for key, value in values.items()}
-        ),
-    )
-
-
-def _parse(name: str, value: Any) -> Any:
-    """Return the value of a setting from its value in a run config."""
-    default = getattr(Settings(), name, value)
-    if default is None and value == "":
-        return None
-    if isinstance(default, tuple):
-        try:
-            return tuple(int(width) for width in _split(value))
-        except ValueError:
-            raise ValueError(
-                f"Expected whole numbers with commas, such as '128,64', but {value!r} came."
-            ) from None
-    return value
+    own = {k: values.pop(k) for k in ("folder", "timeout", "patience") if k in values}
+    if "folder" in own:
+        own["folder"] = Path(str(own["folder"]))
+    for name, value in values.items():
+        default = getattr(Settings(), name, value)
+        if default is None and value == "":
+            values[name] = None
+        elif isinstance(default, tuple):
+            widths = _split(value)
+            problem = f"Expected whole numbers with commas, such as '128,64', but {value!r} came."
+            require(all(width.isdecimal() for width in widths), problem)
+            values[name] = tuple(map(int, widths))
+    return RunConfig(names, Settings.from_json(values), **own)
 
 
 def _split(text: Any) -> list[str]:
@@ -356,42 +343,24 @@ def write_app(folder: str | Path, names: Sequence[str], settings: Settings | Non
     ...     sorted(path.name for path in app.iterdir())
     ['README.md', 'federation', 'organizations', 'pyproject.toml']
     """
-    folder, settings = Path(folder), settings or Settings()
-    _check_organizations(names, settings)
+    folder, files = Path(folder), render_app(names, settings or Settings())
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} is not empty; choose another folder, or empty it.")
     if not folder.parent.is_dir():
         raise FileNotFoundError(f"the folder {folder.parent} does not exist; make it first.")
-    files = render_app(names, settings)
-    draft = folder.parent / f".{folder.name}-{secrets.token_hex(4)}"
-    draft.mkdir()
-    try:
-        for path, text in files.items():
-            (draft / path).parent.mkdir(exist_ok=True)
-            (draft / path).write_text(text, encoding="utf-8")
+    with TemporaryDirectory(dir=folder.parent, prefix=".", ignore_cleanup_errors=True) as draft:
+        for name, text in files.items():
+            path = Path(draft, "app", name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
         if folder.exists():
             folder.rmdir()
-        draft.rename(folder)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
+        Path(draft, "app").rename(folder)
     return folder
 
 
 def render_app(names: Sequence[str], settings: Settings) -> dict[str, str]:
-    """Return the files of a Flower app.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the organizations.
-    settings : Settings
-        Settings of the training.
-
-    Returns
-    -------
-    dict of str to str
-        Text by path.
+    """Return the files of a Flower app: text by path.
 
     Examples
     --------
@@ -422,19 +391,3 @@ def render_app(names: Sequence[str], settings: Settings) -> dict[str, str]:
         "federation/__init__.py": "",
         **{f"organizations/{name}.toml": organization.render(name=name) for name in names},
     }
-
-
-def _check_organizations(names: Sequence[str], settings: Settings) -> None:
-    if len(names) < 2:
-        raise ValueError(f"Expected two organizations or more, but there is {list(names)}.")
-    for name in names:
-        if not re.fullmatch(r"\w[\w.-]*", name):
-            raise ValueError(
-                "Expected names of letters, digits, '_', '.' and '-', because files are called "
-                f"after them, but there is {name!r}."
-            )
-    if len({name.lower() for name in names}) < len(names):
-        raise ValueError(f"Expected distinct names of organizations, but got {list(names)}.")
-    holder = settings.label_holder
-    if holder is not None and holder not in names:
-        raise ValueError(f"Expected label_holder among {list(names)}, but it is {holder!r}.")

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hotview.federated.configuration import open_client, read_client_config, read_run_config
-from hotview.federated.messages import Failure, Message, MessageHandler, check_json, to_line
+from hotview.federated.messages import Failure, Message, MessageHandler, to_line
 from hotview.federated.server import Server
-from hotview.federated.server_state import write_outcome
+from hotview.federated.state import write_outcome
 
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")  # both are read when Flower is imported
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
@@ -36,7 +36,6 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _RECORD = "hotview"
 _POLL_INTERVAL = 0.2  # seconds; Flower's own loop polls every three
-_NAME_TIMEOUT = 30.0
 _MALFORMED = (AttributeError, DecodeError, KeyError, TypeError, ValueError)
 _DISCONNECTED = "gone: its node is not connected"
 _REASONS = {  # by Flower's error code
@@ -73,18 +72,19 @@ def make_client_app(open_handler: Callable[[Path], MessageHandler] | None = None
     open_handler = open_handler or open_client
     app = ClientApp()
 
-    @app.query("name")
-    def query_name(message: flwr.app.Message, context: Context) -> flwr.app.Message:
-        _, name = _read_node_config(context)
-        return flwr.app.Message(pack(None, name), reply_to=message)
-
     @app.train()
     def train(message: flwr.app.Message, context: Context) -> flwr.app.Message:
-        path, own_name = _read_node_config(context)
+        path = context.node_config.get("config")
+        if not isinstance(path, str):
+            raise ValueError(
+                "Expected a SuperNode that was started with --node-config 'config=\"FILE.toml\"', "
+                f"but config is {path!r}."
+            )
+        own_name = _hide_error_text(lambda: read_client_config(path).name)
         name, request = unpack(message.content)
         if name != own_name:
             raise ValueError(f"it is configured as {own_name!r}, but its key is that of {name!r}")
-        response = _hide_error_text(lambda: open_handler(path).handle(request))
+        response = _hide_error_text(lambda: open_handler(Path(path)).handle(request))
         return flwr.app.Message(pack(response, name), reply_to=message)
 
     return app
@@ -111,41 +111,24 @@ def make_server_app() -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        _print_log()
+        # Flower streams stdout to the user who started the run.
+        handler = logging.StreamHandler(sys.stdout)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        logger = logging.getLogger("hotview.federated")
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
         config = read_run_config(context.run_config)
         config.folder.mkdir(parents=True, exist_ok=True)
         channel = FlowerChannel(grid, config.organizations)
         _log.info("waits for %s", ", ".join(config.organizations))
-        checkpoint = config.folder / "checkpoint.federated"
+        settings, path = config.settings, config.checkpoint
         # The first round needs all clients; a resumed training does not.
-        at_least = config.settings.min_clients if checkpoint.exists() else None
+        at_least = settings.min_clients if path.exists() else None
         channel.wait_for_clients(config.patience, at_least=at_least)
-        result = Server(
-            channel, config.settings, checkpoint=checkpoint, timeout=config.timeout
-        ).run()
-        write_outcome(config.folder / "outcome.json", result)
+        result = Server(channel, settings, checkpoint=path, timeout=config.timeout).run()
+        write_outcome(config.outcome, result)
 
     return app
-
-
-def _print_log() -> None:
-    """Print log records to stdout, which Flower streams to the user who started the run."""
-    logger = logging.getLogger("hotview.federated")
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-
-
-def _read_node_config(context: Context) -> tuple[Path, str]:
-    """Return the path of a client's configuration, and the client's name."""
-    path = context.node_config.get("config")
-    if not isinstance(path, str):
-        raise ValueError(
-            "Expected a SuperNode that was started with --node-config 'config=\"FILE.toml\"', but "
-            f"config is {path!r}."
-        )
-    return Path(path), _hide_error_text(lambda: read_client_config(path).name)
 
 
 def _hide_error_text(function: Callable[[], T]) -> T:
@@ -158,13 +141,13 @@ def _hide_error_text(function: Callable[[], T]) -> T:
     raise RuntimeError(f"{kind}: the organization's own log has the rest")
 
 
-def pack(message: Message | None, name: str) -> RecordDict:
+def pack(message: Message, name: str) -> RecordDict:
     """Encode a message as Flower content.
 
     Parameters
     ----------
-    message : Message or None
-        The message; None replies to ``query.name``.
+    message : Message
+        The message.
     name : str
         Name of the client that receives or sends it.
 
@@ -180,8 +163,7 @@ def pack(message: Message | None, name: str) -> RecordDict:
     >>> unpack(pack(Message("round", {"round": 3}), "clinical"))
     ('clinical', Message(kind='round', metadata={'round': 3}, arrays={}))
     """
-    data = {} if message is None else {"message": message.to_bytes()}
-    return RecordDict({_RECORD: ConfigRecord({"name": name, **data})})
+    return RecordDict({_RECORD: ConfigRecord({"name": name, "message": message.to_bytes()})})
 
 
 def unpack(content: RecordDict) -> tuple[str, Message]:
@@ -257,8 +239,7 @@ class FlowerChannel:
     """Channel to clients behind Flower's SuperNodes.
 
     A node belongs to the client under whose name its key was registered (``flwr supernode
-    register clinical.pub --name clinical``), so that none can impersonate another. A node that was
-    registered without a name is queried for it.
+    register clinical.pub --name clinical``), so that none can impersonate another.
 
     Parameters
     ----------
@@ -283,7 +264,6 @@ class FlowerChannel:
     def __init__(self, grid: Grid, names: Sequence[str]) -> None:
         self.names = list(names)
         self._grid = grid
-        self._reported_names: dict[int, str] = {}  # of nodes that are registered without a name
         self._ignored: set[str] = set()
 
     def wait_for_clients(self, patience: float, *, at_least: int | None = None) -> None:
@@ -330,16 +310,16 @@ class FlowerChannel:
         """
         nodes = self._nodes()
         problems = self._problems(messages, nodes)
-        connected = {name: nodes[name][0] for name in messages if name not in problems}
-        contents = {node: pack(messages[name], name) for name, node in connected.items()}
-        start = time.monotonic()
-        replies = self._send(contents, "train", timeout)
-        responses = {
-            name: Failure(problems[name])
-            if name in problems
-            else read_reply(replies.get(connected[name]), name)
-            for name in messages
+        # Messages expire: a node that reconnects must not work on rounds that are over.
+        sent = {
+            name: flwr.app.Message(pack(message, name), nodes[name][0], "train", ttl=timeout)
+            for name, message in messages.items()
+            if name not in problems
         }
+        start = time.monotonic()
+        responses: dict[str, Message | Failure] = {k: Failure(x) for k, x in problems.items()}
+        for name, reply in self._send(sent, timeout).items():
+            responses[name] = read_reply(reply, name)
         kinds = {f"{m.kind} {m.metadata.get('round', '')}".strip() for m in messages.values()}
         _log.info(
             "%s: %d of %d answered in %.1f s",
@@ -362,55 +342,27 @@ class FlowerChannel:
 
     def _nodes(self) -> dict[str, list[int]]:
         """Return the ids of connected nodes, by name."""
-        registered = {node.node_id: getattr(node, "name", "") for node in self._grid.get_nodes()}
-        unnamed = [
-            n for n, name in registered.items() if not name and n not in self._reported_names
-        ]
-        if unnamed:
-            replies = self._send(dict.fromkeys(unnamed, RecordDict()), "query.name", _NAME_TIMEOUT)
-            # Nodes without a reply are not queried again, which would delay every round.
-            self._reported_names |= {node: _read_name(replies.get(node)) for node in unnamed}
         nodes: dict[str, list[int]] = {}
-        for node, name in registered.items():
-            nodes.setdefault(name or self._reported_names[node], []).append(node)
+        for node in self._grid.get_nodes():
+            nodes.setdefault(node.name, []).append(node.node_id)
         for name in sorted(nodes.keys() - {*self.names, *self._ignored}):
-            _log.warning("a node called %r is none of %s: it is ignored", name, self.names)
+            problem = f"called {name!r} is none of {self.names}" if name else "has no name"
+            _log.warning("a node %s: it is ignored. Register its key with --name", problem)
             self._ignored.add(name)
         return nodes
 
-    def _send(
-        self, contents: Mapping[int, RecordDict], kind: str, timeout: float
-    ) -> dict[int, Any]:
-        """Send contents to nodes; return the replies in time, or the errors of reading them."""
-        if not contents:
-            return {}
-        end = time.monotonic() + timeout
-        # Messages expire: a node that reconnects must not work on rounds that are over.
-        messages = [
-            flwr.app.Message(content, node, kind, ttl=timeout) for node, content in contents.items()
-        ]
-        ids = zip(self._grid.push_messages(messages), contents, strict=True)
-        waiting = {message_id: node for message_id, node in ids if message_id}
-        replies: dict[int, Any] = {}
+    def _send(self, sent: Mapping[str, flwr.app.Message], timeout: float) -> dict[str, Any]:
+        """Return the replies, or the errors of reading them, by name; None for one that is late."""
+        end, replies = time.monotonic() + timeout, dict[str, Any].fromkeys(sent)
+        ids = self._grid.push_messages(sent.values()) if sent else ()
+        waiting = {id: name for id, name in zip(ids, sent, strict=True) if id}
         while waiting and time.monotonic() < end:
-            for message_id in list(waiting):
+            for id in list(waiting):
                 try:  # one at a time, so that a malformed reply affects no other
-                    received: list[Any] = list(self._grid.pull_messages([message_id]))
+                    received: list[Any] = list(self._grid.pull_messages([id]))
                 except _MALFORMED as error:
                     received = [error]
                 if received:
-                    replies[waiting.pop(message_id)] = received[0]
+                    replies[waiting.pop(id)] = received[0]
             time.sleep(_POLL_INTERVAL if waiting else 0)
         return replies
-
-
-def _read_name(reply: Any) -> str:
-    """Return the name that a node replies to ``query.name``; empty where there is none."""
-    if reply is None or isinstance(reply, Exception) or reply.has_error():
-        return ""
-    name = (reply.content.config_records.get(_RECORD) or ConfigRecord()).get("name")
-    try:
-        check_json(name)
-    except ValueError:
-        return ""
-    return name if isinstance(name, str) else ""

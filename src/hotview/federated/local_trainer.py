@@ -10,147 +10,42 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from sklearn.linear_model import LogisticRegression
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, log_softmax
 
-from hotview._types import IntArray
+from hotview._types import Array, IntArray
 from hotview.estimators.initialization import start_at_principal_components
 from hotview.federated.client_data import ClientData
-from hotview.federated.labels import LinkedQuery
+from hotview.federated.coupling import quadratic_surrogate, quantile_means, shared_directions
+from hotview.federated.messages import Message
 from hotview.federated.privacy import GaussianMechanism
-from hotview.federated.schema import MAX_VALUE
-from hotview.federated.settings import Settings
+from hotview.federated.schema import MAX_VALUE, Session
 from hotview.losses import reconstruction_error
 from hotview.losses.coupling import second_moment
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
-from hotview.ot import draw_directions, sliced_cost
+from hotview.ot import sliced_cost
 from hotview.semisupervised.graph import N_COMPONENTS, build_graph
 from hotview.semisupervised.soft_labels import make_soft_labels, score_nodes
+from hotview.semisupervised.super_learner import (
+    PriorWeights,
+    ScoresOutOfFold,
+    SuperLearner,
+    fit_super_learner,
+)
 from hotview.training.batches import ShuffledIndices
 from hotview.training.checkpoint import optimizer_state
 from hotview.training.pca import principal_components
 from hotview.training.rows import ViewRows
 from hotview.training.trainer import make_optimizer, optimizer_step
 
-__all__ = [
-    "ClientUpdate",
-    "LocalTrainer",
-    "ServerUpdate",
-    "quadratic_surrogate",
-    "quantile_means",
-    "shared_directions",
-]
+__all__ = ["ClientUpdate", "LocalTrainer", "fit_fusion", "fit_head", "label_loss"]
 
 _N_NEIGHBORS = 10  # of the graph along which shared labels are propagated
 
 
 def _no_rows() -> IntArray:
     return np.empty(0, dtype=np.int64)
-
-
-def shared_directions(settings: Settings, round: int, step: int = 0) -> Tensor:
-    """Draw the directions of a step, the same at the server and at every client.
-
-    Parameters
-    ----------
-    settings : Settings
-        Settings of the training, which have the shared seed.
-    round, step : int
-        The round, and the step in it; quantiles are sent along the directions of step 0.
-
-    Returns
-    -------
-    Tensor of shape (M, d), float32
-        Unit vectors.
-
-    Examples
-    --------
-    >>> from hotview.federated import Settings
-    >>> from hotview.federated.local_trainer import shared_directions
-    >>> shared_directions(Settings(n_projections=4, n_components=2), round=3).shape
-    torch.Size([4, 2])
-    """
-    seed = np.random.SeedSequence([settings.random_state, round, step])
-    number = seed.generate_state(1, np.uint64)[0]
-    generator = torch.Generator().manual_seed(int(number >> np.uint64(1)))
-    directions = draw_directions(
-        settings.n_projections,
-        settings.n_components,
-        kind=settings.projections,
-        generator=generator,
-        dtype=torch.float64,
-    )
-    return directions.to(torch.float32)
-
-
-def quantile_means(P: Tensor, q: int) -> Tensor:
-    r"""Return the mean of the quantile function over q equal intervals, for every direction.
-
-    .. math:: Q_{mi} = q \int_{i/q}^{(i+1)/q} F_m^{-1}(u)\,du
-
-    For q = n these are the sorted values. For fewer, each is a mean over n/q rows. Differentiable
-    in `P`.
-
-    Parameters
-    ----------
-    P : Tensor of shape (n, M)
-        Projections of n rows on M directions.
-    q : int
-        Number of intervals.
-
-    Returns
-    -------
-    Tensor of shape (M, q)
-        Means in ascending order.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from hotview.federated.local_trainer import quantile_means
-    >>> quantile_means(torch.tensor([[3.0], [1.0], [2.0], [8.0]]), 2)
-    tensor([[1.5000, 5.5000]])
-    """
-    n, ordered = len(P), P.sort(dim=0).values
-    if n == q:
-        return ordered.T
-    i, j = np.arange(q)[:, None], np.arange(n)[None]
-    overlap = np.minimum((i + 1) * n, (j + 1) * q) - np.maximum(i * n, j * q)
-    weights = torch.from_numpy(np.maximum(overlap, 0) / n).to(ordered)
-    return (weights @ ordered).T
-
-
-def quadratic_surrogate(x: Tensor, at: Tensor, gradient: Tensor, curvature: float) -> Tensor:
-    r"""Return a surrogate of a loss at another client: :math:`⟨g, x - x_0⟩ + c \|x - x_0\|^2`.
-
-    Its gradient at :math:`x_0`, the value that was sent, is the true gradient. For a transport
-    cost with fixed plans it is the loss itself; for a cross-entropy it is an upper bound (with c
-    = 1/4 per row), which allows many local steps per message.
-
-    Parameters
-    ----------
-    x : Tensor
-        x, the value now.
-    at : Tensor
-        x₀, the value that was sent.
-    gradient : Tensor
-        g, the gradient that was received.
-    curvature : float
-        c.
-
-    Returns
-    -------
-    Tensor
-        The surrogate, a number.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from hotview.federated.local_trainer import quadratic_surrogate
-    >>> quadratic_surrogate(torch.tensor([3.0, 1.0]), torch.zeros(2), torch.tensor([1.0, 0.0]), 2.0)
-    tensor(23.)
-    """
-    d = x - at
-    return (gradient * d).sum() + curvature * d.square().sum()
 
 
 @dataclass
@@ -179,45 +74,15 @@ class ClientUpdate:
     sent: dict[str, Tensor] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ServerUpdate:
-    """What the server sends in reply to a client's last update.
-
-    Parameters
-    ----------
-    round : int
-        The round of that update; 0 for none.
-    gradients : dict of str to Tensor
-        Gradients with respect to what was sent.
-    curvatures : dict of str to float
-        Curvatures of the surrogates.
-    weights : Tensor of shape (n_references,) or None
-        The client's row of the plan W.
-    references_before, references : Tensor of shape (n_references, n_points, d) or None
-        References at the time of the update, and now.
-    """
-
-    round: int = 0
-    gradients: Mapping[str, Tensor] = field(default_factory=dict)
-    curvatures: Mapping[str, float] = field(default_factory=dict)
-    weights: Tensor | None = None
-    references_before: Tensor | None = None
-    references: Tensor | None = None
-
-
 class LocalTrainer:
     """Network of one view, and its local optimization steps.
 
     Parameters
     ----------
-    settings : Settings
-        Settings of the training.
+    session : Session
+        Settings, names of the clients and classes.
     data : ClientData
         Data of the client.
-    classes : sequence
-        All classes; empty without a label holder.
-    n_views : int
-        Number of clients.
     device : torch.device
         Device of the training.
     mechanism : GaussianMechanism or None, default=None
@@ -228,14 +93,13 @@ class LocalTrainer:
 
     def __init__(
         self,
-        settings: Settings,
+        session: Session,
         data: ClientData,
-        classes: Sequence[object],
-        n_views: int,
         device: torch.device,
         mechanism: GaussianMechanism | None = None,
         shared_codes: IntArray | None = None,
     ) -> None:
+        settings, classes = session.settings, session.classes
         self.settings, self.data, self.device = settings, data, device
         self.n_classes, self.mechanism = len(classes), mechanism
         seed = [settings.random_state, zlib.crc32(data.name.encode())]
@@ -243,7 +107,7 @@ class LocalTrainer:
         self.view = ViewRows([data.table], data.columns, device, often=True)
         n = max(settings.encoder_dim, settings.n_components, N_COMPONENTS)
         (self.pca,) = principal_components([self.view], n, np.random.default_rng(seed))
-        self.network = self._make_network(seed, n_views).to(device)
+        self.network = self._make_network(seed, len(session.names)).to(device)
         self.optimizer = make_optimizer([self.network], settings.learning_rate)
         self.codes = data.codes(classes) if classes else np.full(self.view.n_rows, -1)
         self.linked_codes: IntArray = self.codes[data.linked]
@@ -295,15 +159,15 @@ class LocalTrainer:
         propagated = equal if scores is None else scores.propagated
         self.soft_labels = make_soft_labels(graph, propagated, known)
 
-    def make_update(self, round: int, query: LinkedQuery) -> ClientUpdate:
+    def make_update(self, round: int, query: Mapping[str, IntArray]) -> ClientUpdate:
         """Compute what the client sends in a round.
 
         Parameters
         ----------
         round : int
             The round.
-        query : LinkedQuery
-            Linked rows queried in it.
+        query : dict of str to ndarray of int64
+            Linked rows queried in it, from `Session.linked_query`.
 
         Returns
         -------
@@ -325,17 +189,13 @@ class LocalTrainer:
                 sent["quantiles"] = quantile_means(P, s.quantiles)
             if s.coupling == "hot-pairwise" and round <= s.rounds:
                 sent["moment"] = second_moment(Z, "mean")
-            if len(query.scores) > 0:
-                sent["scores"] = self.score(query.scores)
-            if len(query.held_out) > 0:
-                sent["held_out"] = self.score(query.held_out)
-            if len(query.features) > 0:
-                sent["features"] = self.features(query.features)
+            for name, linked in query.items():
+                sent[name] = self.features(linked) if name == "features" else self.score(linked)
         sent = {name: x.nan_to_num().cpu() for name, x in sent.items()}
-        return ClientUpdate(round, rows, labeled, query.scores, sent)
+        return ClientUpdate(round, rows, labeled, query.get("scores", _no_rows()), sent)
 
     def train(
-        self, update: ClientUpdate, server_update: ServerUpdate, round: int
+        self, update: ClientUpdate, reply: Message, references_before: Array | None, round: int
     ) -> dict[str, float] | None:
         """Take the local steps of a round, or none where they lead to numbers that are not finite.
 
@@ -348,10 +208,12 @@ class LocalTrainer:
         ----------
         update : ClientUpdate
             The client's last update.
-        server_update : ServerUpdate
-            The server's reply; gradients of another round are ignored.
+        reply : Message
+            The server's next request; gradients for another update are ignored.
+        references_before : ndarray or None
+            References at the time of the update.
         round : int
-            The round that follows.
+            The round of the request.
 
         Returns
         -------
@@ -361,7 +223,11 @@ class LocalTrainer:
         assert self.optimizer is not None
         before = copy.deepcopy((self.network.state_dict(), self.optimizer.state_dict()))
         self.network.train()
-        is_current = server_update.round == update.round > 0
+        arrays = {**reply.arrays}
+        if references_before is not None:
+            arrays["references_before"] = references_before
+        received = {name: torch.from_numpy(x).to(self.device) for name, x in arrays.items()}
+        is_current = (reply.metadata.get("update_round") or 0) == update.round > 0
         is_finite, sums = True, dict[str, float]()
         for step in range(self.settings.local_steps):
             is_first = step == 0 and is_current
@@ -370,15 +236,15 @@ class LocalTrainer:
             if not bool((Z.detach().abs() <= MAX_VALUE).all()):
                 is_finite = False
                 continue
-            if server_update.weights is not None:
-                Gs = server_update.references_before if is_first else server_update.references
+            if "weights" in received:
+                Gs = received["references_before" if is_first else "references"]
                 theta = self.directions(*((update.round, 0) if is_first else (round, step + 1)))
-                assert Gs is not None
-                C = sliced_cost([Z], list(Gs.to(Z).unbind(0)), directions=theta)
-                transport = (server_update.weights.to(Z) * C[0]).sum()
+                C = sliced_cost([Z], list(Gs.unbind(0)), directions=theta)
+                transport = (received["weights"] * C[0]).sum()
                 terms["transport"] = self.settings.coupling_weight * transport
             if is_current:
-                terms |= self._surrogate_terms(Z, update, server_update)
+                curvatures = reply.metadata.get("curvatures") or {}
+                terms |= self._surrogate_terms(Z, update, received, curvatures)
             losses = [term for term in terms.values() if term.requires_grad]
             if losses:
                 optimizer_step(self.optimizer, torch.stack(losses).sum())
@@ -417,22 +283,25 @@ class LocalTrainer:
         return Z, terms
 
     def _surrogate_terms(
-        self, Z: Tensor, update: ClientUpdate, server_update: ServerUpdate
+        self,
+        Z: Tensor,
+        update: ClientUpdate,
+        received: Mapping[str, Tensor],
+        curvatures: Mapping[str, float],
     ) -> dict[str, Tensor]:
         """Return the surrogates of the loss terms whose gradients the server sent."""
-        values = {}
-        gradients, curvatures = server_update.gradients, server_update.curvatures
-        if "quantiles" in gradients:
-            P = Z @ self.directions(update.round).T
-            values["quantiles"] = quantile_means(P, self.settings.quantiles)
-        if "moment" in gradients:
-            values["moment"] = second_moment(Z, "mean")
-        if "scores" in gradients:
-            values["scores"] = self.score(update.linked)
-        return {
-            k: quadratic_surrogate(x, update.sent[k].to(x), gradients[k].to(x), curvatures[k])
-            for k, x in values.items()
+        q, terms = self.settings.quantiles, {}
+        values = {
+            "quantiles": lambda: quantile_means(Z @ self.directions(update.round).T, q),
+            "moment": lambda: second_moment(Z, "mean"),
+            "scores": lambda: self.score(update.linked),
         }
+        for name in (name for name in values if name in curvatures):
+            x, gradient = values[name](), received[f"gradient.{name}"]
+            terms[name] = quadratic_surrogate(
+                x, update.sent[name].to(x), gradient, curvatures[name]
+            )
+        return terms
 
     def directions(self, round: int, step: int = 0) -> Tensor:
         """Return the directions of a step; those of step 0 are the ones of the update."""
@@ -452,3 +321,63 @@ class LocalTrainer:
 
     def _score_rows(self, rows: IntArray) -> Tensor:
         return self.network.score_views(self.network.encode([self.view.take(rows)]))[0]
+
+
+def label_loss(
+    scores: Mapping[str, Tensor], codes: IntArray, head_weight: float
+) -> tuple[float, dict[str, Tensor]]:
+    """Return the cross-entropy of every view's scores, summed, and its gradient by view.
+
+    Classes are −1 where unknown; the gradient is 0 in these rows.
+    """
+    labeled = torch.from_numpy(np.flatnonzero(codes >= 0))
+    if len(labeled) == 0:
+        return 0.0, {name: torch.zeros_like(x) for name, x in scores.items()}
+    target = torch.from_numpy(codes)[labeled]
+    total, gradients = 0.0, {}
+    for name, view_scores in scores.items():
+        x = view_scores.clone().requires_grad_()
+        loss = head_weight * cross_entropy(x[labeled], target)
+        (gradients[name],) = torch.autograd.grad(loss, x)
+        total += float(loss.detach())
+    return total, gradients
+
+
+def fit_fusion(
+    scores: Mapping[str, Tensor],
+    joint: Array | None,
+    target: IntArray,
+    n_views: int,
+    seed: int,
+) -> SuperLearner:
+    """Fit the fusion weights of the views on linked rows that they were not trained on.
+
+    Scores are of held-out rows, by view and by the joint head, if there is one; weights are equal
+    without such rows, or where none of their classes is known.
+    """
+    labeled, folds, n_classes = np.flatnonzero(target >= 0), [], 2
+    if scores and len(labeled) > 0:
+        by_view = [log_softmax(x.double(), 1).numpy()[labeled] for x in scores.values()]
+        of_head = np.zeros_like(by_view[0])
+        if joint is not None:
+            of_head = log_softmax(torch.from_numpy(joint), 1).numpy()[labeled]
+        present, n_classes = np.ones((len(labeled), n_views), dtype=bool), of_head.shape[1]
+        by_view = np.stack(by_view, axis=1)[:, :, None]
+        folds = [ScoresOutOfFold(by_view, of_head, present, target[labeled])]
+    equal, random = np.full((n_views, n_classes), -np.log(n_classes)), np.random.default_rng(seed)
+    return fit_super_learner(folds, equal, [True] * n_views, random, PriorWeights.of(["head"]))
+
+
+def fit_head(F: Array | None, codes: IntArray, rows: IntArray, n_classes: int) -> dict[str, Array]:
+    """Fit the joint head, a linear classifier of the features of all views side by side.
+
+    Returns its ``weight`` and ``bias``; nothing without features, or where a class has no row.
+    """
+    rows = rows[codes[rows] >= 0]
+    if F is None or len(np.unique(codes[rows])) < n_classes:
+        return {}
+    model = LogisticRegression(max_iter=1000).fit(F[rows], codes[rows])
+    weight, bias = model.coef_, model.intercept_
+    if n_classes == 2:  # scikit-learn has one row of weights for two classes
+        weight, bias = np.vstack([-weight, weight]) / 2, np.r_[-bias, bias] / 2
+    return {"weight": weight, "bias": bias}

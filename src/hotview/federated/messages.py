@@ -26,10 +26,9 @@ __all__ = [
     "to_line",
 ]
 
-KINDS = ("hello", "start", "round", "label_loss", "fusion", "finish")
-_KEY, _VERSION = "hotview", 1
-_DTYPES = ("float32", "int64")
-_MAX_HEADER_BYTES, _MAX_BYTES = 2**20, 2**28
+KINDS = ("hello", "classes", "start", "round", "label_loss", "fusion", "head", "finish")
+_KEY, _VERSION = "hotview", 3
+_MAX_HEADER, _MAX_BYTES = 2**20, 2**28
 _MAX_DEPTH, _MAX_TEXT, _MAX_LINE = 10, 1000, 300
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -61,12 +60,16 @@ class Message:
     metadata: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS or not isinstance(self.metadata, dict):
+            raise ValueError(f"it is of no known kind ({str(self.kind)[:40]!r})")
+        check_json([self.metadata, list(self.arrays)])
+        if wrong := {str(x.dtype) for x in self.arrays.values()} - {"float32", "int64"}:
+            raise ValueError(f"it holds arrays of {sorted(wrong)}, not of float32 or int64")
+
     def to_bytes(self) -> bytes:
         """Serialize; equal messages give equal bytes."""
         arrays = {name: np.asarray(self.arrays[name], order="C") for name in sorted(self.arrays)}
-        wrong = {name: str(x.dtype) for name, x in arrays.items() if str(x.dtype) not in _DTYPES}
-        if wrong:
-            raise TypeError(f"Expected arrays of {_DTYPES}, but there are {wrong}. Convert them.")
         header = {"version": _VERSION, "kind": self.kind, "metadata": self.metadata}
         text = json.dumps(header, sort_keys=True, allow_nan=False)
         return bytes(save(arrays, {_KEY: text}))
@@ -86,7 +89,11 @@ class Message:
             The message.
         """
         try:
-            text = _read_header(data)["__metadata__"][_KEY]
+            n = int.from_bytes(data[:8], "little")
+            # Bounds the memory that parsing takes.
+            if not 8 < len(data) <= _MAX_BYTES or not 0 < n <= min(_MAX_HEADER, len(data) - 8):
+                raise ValueError("no header")
+            text = json.loads(data[8 : 8 + n])["__metadata__"][_KEY]
             header = json.loads(text, parse_float=_finite, parse_constant=_finite)
             arrays = load(data)
             version, kind, metadata = header["version"], header["kind"], header["metadata"]
@@ -97,12 +104,6 @@ class Message:
                 f"it has version {version!r} of the protocol, and this is version {_VERSION}; "
                 "all sides need the same release of hotview"
             )
-        if kind not in KINDS or not isinstance(metadata, dict):
-            raise ValueError(f"it is of no known kind ({str(kind)[:40]!r})")
-        check_json([metadata, list(arrays)])
-        wrong = {str(x.dtype) for x in arrays.values()} - set(_DTYPES)
-        if wrong:
-            raise ValueError(f"it holds arrays of {sorted(wrong)}")
         return Message(kind, metadata, {name: x.copy() for name, x in arrays.items()})
 
 
@@ -115,22 +116,7 @@ def _finite(text: str) -> float:
 
 
 def check_json(value: Any, depth: int = _MAX_DEPTH) -> None:
-    r"""Raise an error for values that are nested deeply, and texts that are no line.
-
-    Parameters
-    ----------
-    value : object
-        What JSON held.
-    depth : int, default=10
-        Maximum number of lists and objects inside each other.
-
-    Examples
-    --------
-    >>> from hotview.federated.messages import check_json
-    >>> check_json({"name": "clinical\n"})
-    Traceback (most recent call last):
-    ValueError: it holds a text that is no line of at most 1000 characters: 'clinical\n'
-    """
+    """Raise an error for values that are nested deeply, and texts that are no line."""
     if isinstance(value, str) and (len(value) > _MAX_TEXT or _CONTROL.search(value)):
         problem = f"it holds a text that is no line of at most {_MAX_TEXT} characters"
         raise ValueError(f"{problem}: {value[:40]!r}")
@@ -164,17 +150,6 @@ def to_line(text: str) -> str:
     """
     line = " ".join(text[: 10 * _MAX_LINE].split())
     return "".join(c if c.isprintable() else "?" for c in line)[:_MAX_LINE]
-
-
-def _read_header(data: bytes) -> Mapping[str, Any]:
-    """Return the safetensors header, after a check of its size that bounds the memory it takes."""
-    n = int.from_bytes(data[:8], "little")
-    if not 8 < len(data) <= _MAX_BYTES or not 0 < n <= min(_MAX_HEADER_BYTES, len(data) - 8):
-        raise ValueError("no header")
-    header = json.loads(data[8 : 8 + n])
-    if not isinstance(header, dict):
-        raise ValueError("no header")
-    return header
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ import torch
 
 from hotview._codec import require
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
-from hotview.estimators.inference import EnsembleMember, FusionRule, HeadEnsemble
-from hotview.federated.client_state import ClientState
 from hotview.federated.local_trainer import LocalTrainer
 from hotview.federated.messages import Message, check_json
 from hotview.federated.schema import (
@@ -25,13 +23,16 @@ from hotview.federated.schema import (
     read_metadata,
 )
 from hotview.federated.settings import Settings
+from hotview.federated.state import ClientState
 from hotview.ingest.frames import columns_of
 from hotview.ingest.preprocessing import Preprocessing
 from hotview.losses import Planner
 from hotview.losses.specifications import as_coupling, as_regularizer
 from hotview.model import Model, ModelView, check_model_path, load_model, save_model
 from hotview.nn.multiview import MultiViewNetwork, make_linear
-from hotview.semisupervised.fusion import LogOpinionPool
+from hotview.semisupervised import SemiSupervised
+from hotview.semisupervised.predictors import FusionRule, HeadPredictor, JointHead, Predictors
+from hotview.semisupervised.super_learner import SuperLearner, average_predictors
 from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan
 
@@ -62,14 +63,14 @@ def save_partial_model(
         The last request, with the plan, the fusion weights and the joint head.
     """
     settings, data = trainer.settings, trainer.data
-    estimator = _make_estimator(settings, state.classes, data.impute)
+    estimator = _make_estimator(settings, state.session.classes, data.impute)
     head: dict[str, Any] | None = None
     if "weight" in message.arrays:
         head = {k: message.arrays[k].tolist() for k in ("weight", "bias")}
         head["names"] = message.metadata["head"]
     note = {
-        "names": state.names,
-        "session": state.session_id,
+        "names": state.session.names,
+        "session": state.session.id,
         "settings": settings.to_json(),
         "plan": message.metadata.get("plan"),
         "pool": message.metadata.get("pool"),
@@ -85,7 +86,7 @@ def save_partial_model(
         [],
         {_NOTE: note},
         references=message.arrays.get("references"),
-        **_predict_by_heads(network, state.classes),
+        **_predict_by_heads(network, state.session.classes),
     )
     if data.preprocessing is not None:
         estimator.metadata_["preprocessing"] = dict(data.preprocessing)
@@ -168,7 +169,9 @@ def join_partial_models(paths: Sequence[str | Path], out: str | Path) -> Path:
     views = [model.views[0] for model in models]
     names, classes, first = [view.name for view in views], note.classes, models[0]
     impute = {view.name: view.scaler.impute for view in views}
-    pool = _select_views(note.pool, names) if classes else None
+    pool = None
+    if classes and note.pool is not None and set(names) <= set(note.pool.names):
+        pool = note.pool.weights(names, len(classes))
     estimator = _make_estimator(settings, classes, impute, pool)
     networks = [model.network for model in models]
     head = note.joint_head if note.joint_head and note.joint_head.names == names else None
@@ -237,7 +240,7 @@ def _load_parts(paths: Sequence[Path]) -> tuple[dict[str, Any], Any]:
 
 
 def _make_estimator(
-    settings: Settings, classes: Sequence[Any], impute: Any, pool: LogOpinionPool | None = None
+    settings: Settings, classes: Sequence[Any], impute: Any, pool: SuperLearner | None = None
 ) -> Any:
     same = ("n_components", "encoder_dim", "hidden", "batch_size", "learning_rate")
     given: dict[str, Any] = {name: getattr(settings, name) for name in same}
@@ -259,7 +262,7 @@ def _make_estimator(
 def _predict_by_heads(
     network: MultiViewNetwork,
     classes: Sequence[Any],
-    pool: LogOpinionPool | None = None,
+    pool: SuperLearner | None = None,
     joint_head: SentHead | None = None,
 ) -> dict[str, Any]:
     """Return what a model predicts classes by, and give its network the joint head.
@@ -275,20 +278,13 @@ def _predict_by_heads(
     if joint_head is not None:
         weight, bias = torch.tensor(joint_head.weight), torch.tensor(joint_head.bias)
     network.joint_head.load_state_dict({"weight": weight, "bias": bias})
-    prior = (-float(np.log(n)),) * n
-    rule = FusionRule(joint_head is not None, False, (n,) * n_views, prior)
-    ensemble = HeadEnsemble([EnsembleMember(network, rule)], pool)
-    return {"classes": np.array(classes), "ensemble": ensemble}
-
-
-def _select_views(pool: SentPool | None, names: Sequence[str]) -> LogOpinionPool | None:
-    """Return the fusion weights of some views; None if one of them has none."""
-    if pool is None or any(name not in pool.names for name in names):
-        return None
-    indices = [pool.names.index(name) for name in names]
-    complete = [pool.complete[s] for s in (*indices, len(pool.names))]
-    partial = [pool.partial[s] for s in indices]
-    return LogOpinionPool(tuple(complete), tuple(partial), pool.power)
+    prior = np.full((n_views, n), -np.log(n))
+    joint = {} if joint_head is None else {"head": JointHead(torch.from_numpy(prior[0]))}
+    heads = [{"head": HeadPredictor(torch.from_numpy(own), 0.0)} for own in prior]
+    rule = FusionRule((n,) * n_views, tuple(prior[0].tolist()))
+    weights = pool or average_predictors(prior, joint=bool(joint))
+    learner = SemiSupervised(rule, Predictors(heads, joint), weights)
+    return {"classes": np.array(classes), "learner": learner}
 
 
 def _join_preprocessing(recipes: Sequence[Any]) -> dict[str, Any]:

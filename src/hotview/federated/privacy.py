@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hotview._codec import require
 from hotview._types import IntArray
 from hotview._validation import check_positive
 
-__all__ = ["GaussianMechanism", "Privacy", "ReleaseRecord", "total_epsilon"]
+__all__ = ["Budget", "GaussianMechanism", "Privacy", "ReleaseRecord", "total_epsilon"]
 
 _MULTIPLIERS = (1e-2, 1e4)  # range of the noise multiplier
 _TOLERANCE = 1e-3  # of the logarithm of the multiplier; errs toward more noise
@@ -39,6 +40,21 @@ class ReleaseRecord:
     n_rows: int
     sample_size: int
     n_releases: int
+
+    def __post_init__(self) -> None:
+        fits = self.noise > 0 and self.n_rows > 0 and self.sample_size > 0
+        require(fits, f"its releases cannot be {self}")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """ε and δ of a client."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        require(min(self.epsilon, self.delta) >= 0, "its privacy cannot be negative")
 
 
 @dataclass(frozen=True)
@@ -107,7 +123,7 @@ class Privacy:
         float
             Standard deviation of the noise, relative to the sensitivity to one row.
         """
-        planned = ReleaseRecord(0.0, n_rows, min(sample_size, n_rows), n_releases)
+        planned = ReleaseRecord(1.0, n_rows, min(sample_size, n_rows), n_releases)
         return _calibrate(self.epsilon, self.delta, planned, tuple(before))
 
 
@@ -213,11 +229,8 @@ def total_epsilon(releases: Sequence[ReleaseRecord], delta: float) -> float:
 
 @cache  # accounting takes seconds, and clients of equal size need the same result
 def _compose(releases: tuple[ReleaseRecord, ...], delta: float) -> float:
-    if not releases:
-        return 0.0
     accountant = _make_accountant()
-    accountant.compose(_make_event(releases))
-    return float(accountant.get_epsilon(delta))
+    return float(accountant.compose(_make_event(releases)).get_epsilon(delta)) if releases else 0.0
 
 
 @cache

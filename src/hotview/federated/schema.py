@@ -1,21 +1,22 @@
-"""Schema of the protocol: what messages and states hold, checked by the side that receives it."""
+"""Schema of the protocol: what messages hold, checked by the side that receives it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from hotview._codec import decode, require, shorten
-from hotview._types import Array
+from hotview._types import Array, IntArray
 from hotview._validation.tables import can_be_saved
-from hotview.federated.labels import linked_query
 from hotview.federated.messages import Failure, Message, check_json
+from hotview.federated.privacy import Budget
 from hotview.federated.settings import Settings
-from hotview.semisupervised.fusion import LogOpinionPool
+from hotview.semisupervised.super_learner import SuperLearner
 
 __all__ = [
     "MAX_VALUE",
@@ -23,16 +24,14 @@ __all__ = [
     "SentPlan",
     "SentPool",
     "Session",
-    "SpentPrivacy",
     "check_arrays",
-    "check_classes",
     "check_known",
     "check_names",
     "check_request",
     "check_response",
     "check_server_update",
-    "check_training_request",
     "read_metadata",
+    "read_request",
 ]
 
 Shapes = dict[str, tuple[int, ...]]
@@ -41,31 +40,108 @@ _ROUNDING = 1e-5  # relative error of numbers that rounding explains
 _MAX_COST = 4 * MAX_VALUE**2  # between quantiles of this size
 _MAX_NAMES, _MAX_CLASSES, _MAX_LINKED = 1000, 1000, 2**24
 _SUM_ROUNDING = 1e-3  # relative excess of sums of float32 numbers that rounding explains
-_NAMES = list[str]
 
 
 @dataclass(frozen=True)
 class Session:
-    """Facts of a training that are fixed before its first round, checked.
+    """Facts of a training that are fixed before its first round.
 
-    Parameters
-    ----------
-    id : str
-        Id of the training, which its messages carry.
-    n_linked : int
-        Number of linked rows.
-    classes : list
-        Classes of the labels; empty without a label holder.
+    Messages carry its `id`. Without a label holder there are no `classes`.
     """
 
     id: str
-    n_linked: int
+    settings: Settings
+    names: list[str]
     classes: list[Any]
+    n_linked: int
 
     def __post_init__(self) -> None:
-        n = self.n_linked
+        n, classes = self.n_linked, self.classes
         require(n <= _MAX_LINKED, f"it has {n} linked rows, more than {_MAX_LINKED}")
-        check_classes(self.classes)
+        check_names(self.names)
+        problem = f"it has {len(classes)} classes, more than {_MAX_CLASSES}"
+        require(len(classes) <= _MAX_CLASSES, problem)
+        require(len(classes) != 1, f"two classes or more are needed, not {shorten(classes)}")
+        check_json(classes)
+        kinds = {*map(type, classes)}
+        fits = len(kinds) <= 1 and kinds <= {str, int, float, bool}
+        fits = fits and (str in kinds or all(abs(x) < 2**63 for x in classes))
+        fits = fits and np.unique(classes).tolist() == classes  # numpy cuts off NULs at the end
+        require(fits, "its classes are not distinct texts or numbers of one type, sorted")
+
+    def split_linked(self) -> tuple[IntArray, IntArray]:
+        """Return the linked rows to train on, and those that are held out for fusion."""
+        s = self.settings
+        order = np.random.default_rng([s.random_state, 1]).permutation(self.n_linked)
+        n_held_out = round(s.fusion_fraction * self.n_linked)
+        return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
+
+    def linked_query(self, round: int) -> dict[str, IntArray]:
+        """Linked rows queried in a round, derived from the shared seed.
+
+        In the first half of the rounds some rows are held out. After the fusion weights are fitted
+        on them, all rows are trained on. The round after the last only queries features for a joint
+        head.
+
+        Returns rows whose ``scores`` are sent for the classification loss, ``held_out`` rows whose
+        scores are sent for the fusion weights, and rows whose ``features`` are sent for a joint
+        head; without those of which there are none.
+        """
+        s = self.settings
+        if s.label_holder is None:
+            return {}
+        everyone, is_last = np.arange(self.n_linked), round > s.rounds
+        training, held_out = self.split_linked()
+        if round > s.fusion_round:
+            training = everyone
+        if len(training) > s.linked_batch:
+            order = np.random.default_rng([s.random_state, 2, round]).permutation(training)
+            training = np.sort(order[: s.linked_batch])
+        query: dict[str, IntArray] = {}
+        if not (is_last or s.share_labels):
+            query["scores"] = training
+        if round == s.fusion_round:
+            query["held_out"] = held_out
+        if s.share_features and (is_last or round == s.fusion_round):
+            query["features"] = everyone
+        return {name: rows for name, rows in query.items() if len(rows) > 0}
+
+    def update_shapes(self, round: int) -> Shapes:
+        """Shapes of what a client sends in a round; nothing in round 0."""
+        s, shapes = self.settings, Shapes()
+        if s.coupling != "none" and 0 < round <= s.rounds:
+            shapes["quantiles"] = (s.n_projections, s.quantiles)
+            if s.coupling == "hot-pairwise":
+                shapes["moment"] = (s.n_components, s.n_components)
+        for name, rows in self.linked_query(round).items() if round > 0 else ():
+            width = s.encoder_dim if name == "features" else len(self.classes)
+            shapes[name] = (len(rows), width)
+        return shapes
+
+    @property
+    def reference_shapes(self) -> Shapes:
+        """Shape of the references, if the coupling has any."""
+        s = self.settings
+        shape = (s.n_references, s.quantiles, s.n_components)
+        return {"references": shape} if s.coupling == "hot-reference" else {}
+
+    @property
+    def code_shapes(self) -> Shapes:
+        """Shape of the labels of linked rows, if they are shared."""
+        return {"codes": (self.n_linked,)} if self.settings.share_labels else {}
+
+    def reply_shapes(self, update_round: int) -> Shapes:
+        """Shapes of what the server may send in reply to an update, beside references."""
+        s, sent = self.settings, self.update_shapes(update_round)
+        names = ("quantiles", "moment", "scores") if s.coupling == "hot-pairwise" else ("scores",)
+        shapes = {f"gradient.{name}": sent[name] for name in names if name in sent}
+        weights: Shapes = {"weights": (s.n_references,)} if s.coupling == "hot-reference" else {}
+        return {**shapes, **weights, **self.code_shapes}
+
+    def head_shapes(self, names: Sequence[str]) -> Shapes:
+        """Shapes of a joint head of the features of some views."""
+        n = len(self.classes)
+        return {"weight": (n, len(names) * self.settings.encoder_dim), "bias": (n,)}
 
 
 @dataclass(frozen=True)
@@ -88,18 +164,41 @@ class SentPlan:
 
 @dataclass(frozen=True)
 class SentPool:
-    """Fusion weights of the views `names`, as in `LogOpinionPool`."""
+    """Fusion weights of the views `names`, as in `SuperLearner`.
+
+    Those of rows with this view alone (`single`), with all views and, last, of the joint head
+    (`complete`), and with several views (`partial`, divided by a `power` of their number).
+    """
 
     names: list[str]
+    single: list[float]
     complete: list[float]
     partial: list[float]
     power: float
 
+    @classmethod
+    def of(cls, names: Sequence[str], weights: SuperLearner) -> SentPool:
+        """The fitted weights of some views."""
+        single = [of_view[0] for of_view in weights.predictors]
+        partial = list(weights.partial[:-1])
+        return cls(list(names), single, list(weights.complete), partial, weights.power)
+
     def check(self, names: Sequence[str]) -> None:
         """Raise an error unless these are weights of some of these names."""
         check_known(self.names, names)
-        pool = LogOpinionPool(tuple(self.complete), tuple(self.partial), self.power)
-        pool.check(len(self.names))
+        require(len(self.single) == len(self.names), "its pool is of other views than it has")
+        self.weights(self.names, 2).check(len(self.names), 2, 1)
+
+    def weights(self, names: Sequence[str], n_classes: int) -> SuperLearner:
+        """The weights of some of its views, with equal priors."""
+        chosen = [self.names.index(name) for name in names]
+        return SuperLearner(
+            tuple((self.single[s],) for s in chosen),
+            tuple(self.complete[s] for s in (*chosen, -1)),
+            (*(self.partial[s] for s in chosen), 0.0),
+            self.power,
+            ((-math.log(n_classes),) * n_classes,) * len(chosen),
+        )
 
 
 @dataclass(frozen=True)
@@ -118,32 +217,8 @@ class SentHead:
         _check_numbers("joint head", [self.bias], (1, n_classes), -MAX_VALUE, MAX_VALUE)
 
 
-@dataclass(frozen=True)
-class SpentPrivacy:
-    """ε and δ of a client."""
-
-    epsilon: float
-    delta: float
-
-    def __post_init__(self) -> None:
-        require(min(self.epsilon, self.delta) >= 0, "its privacy cannot be negative")
-
-
 def check_names(names: Sequence[Any]) -> None:
-    """Check the names of organizations, which are names of views, too.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The names.
-
-    Examples
-    --------
-    >>> from hotview.federated.schema import check_names
-    >>> check_names(["clinical", "clinical"])
-    Traceback (most recent call last):
-    ValueError: Expected distinct names of organizations, but 'clinical' is there twice.
-    """
+    """Raise an error unless these can be names of organizations, which are names of views, too."""
     require(len(names) <= _MAX_NAMES, f"Expected at most {_MAX_NAMES} names, not {len(names)}.")
     for i, name in enumerate(names):
         fits = isinstance(name, str) and name != "" and can_be_saved(name)
@@ -158,19 +233,6 @@ def check_known(names: Sequence[str], known: Sequence[str]) -> None:
     require(fits, f"its names cannot be {shorten(list(names))}")
 
 
-def check_classes(classes: list[Any]) -> None:
-    """Raise an error unless there are none, or classes of one type that a model can have."""
-    problem = f"it has {len(classes)} classes, more than {_MAX_CLASSES}"
-    require(len(classes) <= _MAX_CLASSES, problem)
-    require(len(classes) != 1, f"two classes or more are needed, not {shorten(classes)}")
-    check_json(classes)
-    kinds = {*map(type, classes)}
-    fits = len(kinds) <= 1 and kinds <= {str, int, float, bool}
-    fits = fits and (str in kinds or all(abs(x) < 2**63 for x in classes))
-    fits = fits and np.unique(classes).tolist() == classes  # numpy cuts off NULs at the end
-    require(fits, "its classes are not distinct texts or numbers of one type, sorted")
-
-
 def _check_numbers(
     name: str, rows: list[list[float]], shape: tuple[int, int], least: float, largest: float
 ) -> None:
@@ -181,57 +243,31 @@ def _check_numbers(
     require(inside, f"its {name} is not of numbers from {least:g} to {largest:g}")
 
 
-#: annotations of the metadata by `_form`; what may be None may be missing
-_REQUESTS: Mapping[str, Mapping[str, Any]] = {
-    "hello": {},
-    "classes": {"settings": dict[str, Any]},
-    "start": {"settings": dict[str, Any], "classes": list[Any], "names": _NAMES, "session": str},
-    "round": {
-        **{"session": str, "round": int},
-        **{"update_round": int | None, "curvatures": dict[str, float] | None},
-    },
-    "label_loss": {"session": str, "round": int, "names": _NAMES},
-    "fusion": {"session": str, "names": _NAMES, "is_last": bool},
-    "head": {"session": str, "names": _NAMES, "is_last": bool},
-    "finish": {
-        **{"session": str, "plan": SentPlan | None},
-        **{"pool": SentPool | None, "head": _NAMES | None},
-    },
+_Names, _Numbers = list[str], dict[str, float]
+_NAMED: Mapping[str, Any] = {"session": str, "names": _Names}
+#: annotations of the metadata of requests and of responses; what may be None may be missing
+_METADATA: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
+    "hello": ({}, {"name": str, "n_linked": int, "digest": str, "model_format": int}),
+    "classes": ({"settings": Settings}, {"classes": list[Any]}),
+    "start": ({**_NAMED, "settings": Settings, "classes": list[Any]}, {"name": str}),
+    "round": (
+        {"session": str, "round": int, "update_round": int | None, "curvatures": _Numbers | None},
+        {"name": str, "round": int, "privacy": Budget | None},
+    ),
+    "label_loss": ({**_NAMED, "round": int}, {"round": int, "loss": float, "curvature": float}),
+    "fusion": (_NAMED, {"pool": SentPool}),
+    "head": (_NAMED, {}),
+    "finish": (
+        {"session": str, "plan": SentPlan | None, "pool": SentPool | None, "head": _Names | None},
+        {"name": str},
+    ),
 }
-_RESPONSES: Mapping[str, Mapping[str, Any]] = {
-    "hello": {"name": str, "n_linked": int, "digest": str, "model_format": int | None},
-    "classes": {"classes": list[Any]},
-    "start": {"name": str},
-    "round": {"name": str, "round": int, "privacy": SpentPrivacy | None},
-    "label_loss": {"round": int, "loss": float, "curvature": float},
-    "fusion": {"pool": SentPool},
-    "head": {},
-    "finish": {"name": str},
-}
-
-
-def _form(request: Message) -> str:
-    """Kind of a request; that of classes and that of a joint head have a form of their own."""
-    if request.kind == "start" and "classes" not in request.metadata:
-        return "classes"
-    is_head = request.kind == "fusion" and request.metadata.get("is_last") is True
-    return "head" if is_head else request.kind
 
 
 def read_metadata(annotations: Mapping[str, Any], values: Any) -> Any:
     """Return metadata as an object whose attributes have the annotated types.
 
-    Parameters
-    ----------
-    annotations : dict of str to type
-        Types by name; what may be None may be missing, and there must be no other.
-    values : object
-        What JSON held.
-
-    Returns
-    -------
-    SimpleNamespace
-        The values.
+    What may be None may be missing, and there must be no other.
 
     Examples
     --------
@@ -247,88 +283,48 @@ def read_metadata(annotations: Mapping[str, Any], values: Any) -> Any:
     return SimpleNamespace(**{k: decode(kind, values.get(k), {}, k) for k, kind in types})
 
 
-def check_request(message: Message, n_linked: int) -> None:
-    """Check a request by itself, before the client reads its state.
-
-    Parameters
-    ----------
-    message : Message
-        The request of a server.
-    n_linked : int
-        Number of linked rows of the client.
-
-    Examples
-    --------
-    >>> from hotview.federated.messages import Message
-    >>> from hotview.federated.schema import check_request
-    >>> check_request(Message("label_loss", {"session": "a", "round": 1}), 0)
-    Traceback (most recent call last):
-    ValueError: its 'names' cannot be None
-    """
-    check_json(message.metadata)
-    form = _form(message)
-    require(form in _REQUESTS, f"it is of no known kind ({shorten(form)})")
-    request = read_metadata(_REQUESTS[form], message.metadata)
-    if form == "start":
-        check_names(request.names)
-        session = Session(request.session, n_linked, request.classes)
-        shares_labels = Settings.from_json(request.settings).share_labels
-        codes: Shapes = {"codes": (n_linked,)} if shares_labels else {}
-        check_arrays(message.arrays, {}, codes, len(session.classes))
-    elif form in ("hello", "classes"):
-        check_arrays(message.arrays, {})
+def read_request(message: Message) -> Any:
+    """Return the metadata of a request, before the session that it belongs to is known."""
+    if message.kind in ("hello", "classes"):
+        check_arrays(message.arrays, {}, {}, 0)
+    return read_metadata(_METADATA[message.kind][0], message.metadata)
 
 
-def check_training_request(
-    message: Message, settings: Settings, session: Session, names: Sequence[str]
-) -> None:
-    """Check a request in a training: names, plan, weights and arrays.
-
-    Parameters
-    ----------
-    message : Message
-        The request.
-    settings : Settings
-        Settings of the training.
-    session : Session
-        The session.
-    names : sequence of str
-        Names of all clients.
-    """
-    s, n_classes = settings, len(session.classes)
-    form = _form(message)
-    request = read_metadata(_REQUESTS[form], message.metadata)
-    shapes: Shapes = {}
-    optional: Shapes = {}
-    if s.coupling == "hot-reference" and form in ("round", "finish"):
-        shapes["references"] = (s.n_references, s.quantiles, s.n_components)
-    if form in ("label_loss", "fusion", "head"):
-        check_known(request.names, names)
-    if form == "round":
-        optional = _reply_shapes(request.update_round or 0, s, session)
-        curvatures = request.curvatures or {}
+def check_request(message: Message, session: Session) -> None:
+    """Raise an error unless a request fits a session: names, plan, weights and arrays."""
+    s, kind, request = session.settings, message.kind, read_request(message)
+    shapes, optional = Shapes(), Shapes()
+    if kind in ("label_loss", "fusion", "head"):
+        check_known(request.names, session.names)
+    if kind in ("round", "finish"):
+        shapes = session.reference_shapes
+    if kind == "start":
+        optional = session.code_shapes
+    elif kind == "round":
+        optional = session.reply_shapes(request.update_round or 0)
         gradients = {name for name in message.arrays if name.startswith("gradient.")}
+        curvatures = request.curvatures or {}
         fits = gradients == {f"gradient.{k}" for k in curvatures}
         require(fits and min(curvatures.values(), default=0) >= 0, "its curvatures do not fit")
-    elif form == "label_loss":
-        require(1 <= request.round <= s.rounds, f"there is no round {request.round}")
-        n = len(linked_query(request.round, s, session.n_linked).scores)
-        shapes = {f"scores.{name}": (n, n_classes) for name in request.names}
-    elif form in ("fusion", "head"):
-        sent = _update_shapes(s.rounds + 1 if form == "head" else s.fusion_round, s, session)
+    elif kind == "label_loss":
+        sent = session.update_shapes(request.round)
+        require("scores" in sent, f"there is no round {request.round} with scores")
+        shapes = {f"scores.{name}": sent["scores"] for name in request.names}
+    elif kind in ("fusion", "head"):
+        sent = session.update_shapes(s.fusion_round if kind == "fusion" else s.rounds + 1)
         keys = [key for key in ("held_out", "features") if key in sent]
         shapes = {f"{key}.{name}": sent[key] for key in keys for name in request.names}
-    elif form == "finish":
+    elif kind == "finish":
         if request.plan is not None:
-            request.plan.check(names, s)
+            request.plan.check(session.names, s)
         if request.pool is not None:
-            request.pool.check(names)
+            request.pool.check(session.names)
         if request.head is not None:
-            check_known(request.head, names)
-            shapes |= _head_shapes(request.head, s, n_classes)
-    check_arrays(message.arrays, shapes, optional, n_classes)
-    if form == "round":
-        check_server_update(message, s, len(names))
+            check_known(request.head, session.names)
+            shapes |= session.head_shapes(request.head)
+    check_arrays(message.arrays, shapes, optional, len(session.classes))
+    if kind == "round":
+        check_server_update(message, s, len(session.names))
 
 
 def check_server_update(message: Message, settings: Settings, n_views: int) -> None:
@@ -336,15 +332,6 @@ def check_server_update(message: Message, settings: Settings, n_views: int) -> N
 
     The bounds follow from the settings and the number of views. No row is used, so that a refusal
     reveals nothing about rows.
-
-    Parameters
-    ----------
-    message : Message
-        The request of a round.
-    settings : Settings
-        Settings of the training.
-    n_views : int
-        Number of clients.
     """
     s, arrays = settings, message.arrays
     curvatures = message.metadata.get("curvatures") or {}
@@ -377,124 +364,51 @@ def _check_gradient(
 
 
 def check_response(
-    response: Message | Failure, request: Message, name: str, settings: Settings, session: Session
+    response: Message | Failure, request: Message, name: str, session: Session
 ) -> Message:
-    """Check the response to a request.
-
-    Parameters
-    ----------
-    response : Message or Failure
-        The response.
-    request : Message
-        The request.
-    name : str
-        Name of the client.
-    settings : Settings
-        Settings of the training.
-    session : Session
-        The session, as far as it is known.
-
-    Returns
-    -------
-    Message
-        The same response.
-
-    Examples
-    --------
-    >>> from hotview.federated import Message, Settings
-    >>> from hotview.federated.schema import Session, check_response
-    >>> response, session = Message("finish", {"name": "b"}), Session("id", 0, [])
-    >>> check_response(response, Message("finish"), "a", Settings(), session)
-    Traceback (most recent call last):
-    ValueError: its name is 'b', and 'a' was asked for
-    """
+    """Return the response of a client to a request, checked; `session` as far as it is known."""
     if isinstance(response, Failure):
         raise ValueError(response.reason)
-    form, kind, asked = _form(request), request.kind, request.metadata
+    kind, asked, shapes = request.kind, request.metadata, Shapes()
     require(response.kind == kind, f"its kind is {response.kind!r}, and {kind!r} was asked for")
-    found = read_metadata(_RESPONSES[form], response.metadata)
+    found = read_metadata(_METADATA[kind][1], response.metadata)
     for key, value in (("name", name), ("round", asked.get("round"))):
         received = getattr(found, key, value)
         problem = f"its {key} is {shorten(received)}, and {value!r} was asked for"
         require(received == value, problem)
-    shapes, n_classes = _response_shapes(request, settings, session), len(session.classes)
-    if form == "hello":
-        Session("", found.n_linked, [])
-    elif form == "classes":
-        n_classes = len(Session("", session.n_linked, found.classes).classes)
-    elif form == "label_loss":
+    if kind == "hello":
+        session = replace(session, n_linked=found.n_linked)
+    elif kind == "classes":
+        session, shapes = replace(session, classes=found.classes), session.code_shapes
+    elif kind == "round":
+        shapes = session.update_shapes(asked["round"])
+    elif kind == "label_loss":
         _check_numbers("loss or curvature", [[found.loss, found.curvature]], (1, 2), 0, MAX_VALUE)
-    elif form == "fusion":
+        arrays = request.arrays.items()
+        shapes = {key.replace("scores", "gradient", 1): x.shape for key, x in arrays}
+    elif kind == "fusion":
         require(found.pool.names == asked["names"], "it has no weights of the views")
         found.pool.check(asked["names"])
-    elif form == "head" and not response.arrays:
-        shapes = {}  # there is no head where a class has no training row
-    check_arrays(response.arrays, shapes, {}, n_classes)
-    for gradient in response.arrays.values() if form == "label_loss" else ():
-        _check_gradient("scores", gradient, found.curvature, settings, 1)
+        shapes = session.code_shapes
+    elif kind == "head" and response.arrays:  # none where a class has no training row
+        shapes = session.head_shapes(asked["names"])
+    check_arrays(response.arrays, shapes, {}, len(session.classes))
+    for gradient in response.arrays.values() if kind == "label_loss" else ():
+        _check_gradient("scores", gradient, found.curvature, session.settings, 1)
     if (Q := response.arrays.get("quantiles")) is not None:
         ascending = np.diff(Q, axis=1) >= -_ROUNDING * np.abs(Q).max(initial=0)
         require(bool(ascending.all()), "its quantiles are not in order")
     return response
 
 
-def _response_shapes(request: Message, settings: Settings, session: Session) -> Shapes:
-    form, asked = _form(request), request.metadata
-    if form == "round":
-        return _update_shapes(asked["round"], settings, session)
-    if form == "label_loss":
-        arrays = request.arrays.items()
-        return {key.replace("scores", "gradient", 1): x.shape for key, x in arrays}
-    if form == "head":
-        return _head_shapes(asked["names"], settings, len(session.classes))
-    shares_labels = settings.share_labels and form in ("classes", "fusion")
-    return {"codes": (session.n_linked,)} if shares_labels else {}
-
-
-def _reply_shapes(update_round: int, settings: Settings, session: Session) -> Shapes:
-    """Shapes of what the server may send in reply to an update, beside references."""
-    s = settings
-    sent = _update_shapes(update_round, s, session) if update_round > 0 else {}
-    names = ("quantiles", "moment", "scores") if s.coupling == "hot-pairwise" else ("scores",)
-    shapes = {f"gradient.{name}": sent[name] for name in names if name in sent}
-    if s.coupling == "hot-reference":
-        shapes["weights"] = (s.n_references,)
-    if s.share_labels:
-        shapes["codes"] = (session.n_linked,)
-    return shapes
-
-
-def _update_shapes(round: int, settings: Settings, session: Session) -> Shapes:
-    """Shapes of what a client sends in a round."""
-    s = settings
-    shapes: Shapes = {}
-    if s.coupling != "none" and round <= s.rounds:
-        shapes["quantiles"] = (s.n_projections, s.quantiles)
-    if s.coupling == "hot-pairwise" and round <= s.rounds:
-        shapes["moment"] = (s.n_components, s.n_components)
-    for array, rows in vars(linked_query(round, s, session.n_linked)).items():
-        if len(rows) > 0:
-            width = s.encoder_dim if array == "features" else len(session.classes)
-            shapes[array] = (len(rows), width)
-    return shapes
-
-
-def _head_shapes(names: Sequence[str], settings: Settings, n_classes: int) -> Shapes:
-    return {"weight": (n_classes, len(names) * settings.encoder_dim), "bias": (n_classes,)}
-
-
 def check_arrays(
-    found: Mapping[str, Array],
-    shapes: Shapes,
-    optional: Shapes | None = None,
-    n_classes: int = 0,
+    found: Mapping[str, Array], shapes: Shapes, optional: Shapes, n_classes: int
 ) -> None:
     """Check names, shapes, types and values of all arrays; ``codes`` are of classes."""
-    known = {**shapes, **(optional or {})}
+    known = {**shapes, **optional}
     fits = shapes.keys() <= found.keys() <= known.keys()
     require(fits, f"it holds {sorted(found)[:8]}, and {sorted(shapes)} were asked for")
-    for name in (name for name in known if name in found):
-        x = found[name]
+    for name, x in found.items():
         dtype = "int64" if name == "codes" else "float32"
         problem = f"its {name} are {x.dtype} of shape {x.shape}, not {dtype} of {known[name]}"
         require(x.dtype == dtype and x.shape == known[name], problem)

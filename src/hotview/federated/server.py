@@ -6,25 +6,29 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from hotview._codec import shorten
 from hotview._files import output_lock
 from hotview._types import Array
-from hotview.federated.local_trainer import ClientUpdate
+from hotview.federated.coupling import CouplingResult, ServerCoupling
 from hotview.federated.messages import Channel, Failure, Message, to_line
-from hotview.federated.schema import Session, check_names, check_response
-from hotview.federated.server_coupling import CouplingResult, ServerCoupling
-from hotview.federated.server_state import (
+from hotview.federated.schema import SentPool, Session, check_names, check_request, check_response
+from hotview.federated.settings import Settings
+from hotview.federated.state import (
+    SERVER_FORMAT,
+    Checkpoint,
     FederatedResult,
     ServerState,
-    read_server_state,
-    write_server_state,
+    read_state,
+    state_errors,
+    write_state,
 )
-from hotview.federated.settings import Settings
 from hotview.training.progress import ProgressBar
 from hotview.training.threads import catch_interrupt
 
@@ -87,8 +91,9 @@ class Server:
         self.verbose = verbose
         check_names(channel.names)
         self.coupling = ServerCoupling(settings, channel.names)
-        #: bytes of the largest message of this round, by client
-        self.traffic: dict[str, int] = {}
+        #: bytes of the largest message to and from each client, and of all its messages
+        self.traffic = {name: {"to": 0, "from": 0, "total": 0} for name in channel.names}
+        self._largest = 0  # bytes of the largest message of this round
 
     def run(self) -> FederatedResult:
         """Train from the start, or from the checkpoint, to the end.
@@ -98,81 +103,88 @@ class Server:
         FederatedResult
             The result; the partial models are with the clients.
         """
-        path = self.checkpoint
+        n, names, path = self.settings.rounds, list(self.channel.names), self.checkpoint
         with nullcontext() if path is None else output_lock(path):
-            return self._run()
+            if path is None or not path.exists():
+                session = start_session(self._exchange, names, self.settings)
+                self.state = ServerState(session, FederatedResult(names))
+            else:
+                self._read_checkpoint(path, names)
+                _log.info("goes on after round %d of %d", self.state.round, n)
+            with catch_interrupt() as interrupt, ProgressBar(n, shown=self.verbose) as bar:
+                bar.step(self.state.round)
+                while self.state.round < n and not interrupt.requested:
+                    self._run_round()
+                    if path is not None:
+                        content = Checkpoint(self.state, self.coupling.state())
+                        write_state(path, SERVER_FORMAT, content)
+                    bar.step()
+            if self.state.round < n:
+                _log.warning("stopped after round %d of %d", self.state.round, n)
+            else:
+                self._finish()
+            return self.state.result
 
-    def _run(self) -> FederatedResult:
-        n, names = self.settings.rounds, list(self.channel.names)
-        if self.checkpoint is None or not self.checkpoint.exists():
-            session = start_session(self._exchange, names, self.settings)
-            self.state = ServerState(session, FederatedResult(names))
-        else:
-            self.state, self.coupling = read_server_state(self.checkpoint, self.settings, names)
-            _log.info("goes on after round %d of %d", self.state.round, n)
-        state = self.state
-        with catch_interrupt() as interrupt, ProgressBar(n, shown=self.verbose) as bar:
-            bar.step(state.round)
-            while state.round < n and not interrupt.requested:
-                self._run_round()
-                if self.checkpoint is not None:
-                    write_server_state(self.checkpoint, state, self.settings, self.coupling)
-                bar.step()
-        if state.round < n:
-            _log.warning("stopped after round %d of %d", state.round, n)
-        else:
-            self._finish()
-        return state.result
+    def _read_checkpoint(self, path: Path, names: list[str]) -> None:
+        """Take the state of a checkpoint; everything in it is checked."""
+        checkpoint = read_state(path, SERVER_FORMAT, Checkpoint)
+        session = checkpoint.server.session
+        now = {**self.settings.to_json(), "organizations": sorted(names)}
+        then = {**session.settings.to_json(), "organizations": sorted(session.names)}
+        if differing := [k for k in now if now[k] != then[k]]:
+            key = differing[0]
+            raise ValueError(
+                f"Expected {path} to be of a training with the same settings, but {key} was "
+                f"{shorten(then[key])} then and is {now[key]!r} now. Delete the file to begin anew."
+            )
+        self.state, self.coupling = checkpoint.server, ServerCoupling(self.settings, session.names)
+        with state_errors(path, SERVER_FORMAT):
+            self.coupling.restore(checkpoint.coupling)
+            for name in session.names:  # updates that clients accept in the next round
+                check_request(self._round_message(name, self.state.round + 1), session)
 
     def _run_round(self) -> None:
         state, result = self.state, self.state.result
-        self.traffic = {}
+        self._largest = 0
         updates = self._collect_updates(state.round + 1)
         state.round += 1
         coupled = None if self.settings.coupling == "none" else self.coupling.update(updates)
         terms = {} if coupled is None else dict(coupled.parts)
-        labels = self._request_label_loss(updates)
+        labels = self._ask_label_holder("label_loss", updates, state.round)
         if labels is not None:
             terms["view_heads"] = float(labels.metadata["loss"])
-        if state.round == self.settings.fusion_round:
-            fusion = self._request_fusion(updates, is_last=False)
-            if fusion is not None:
-                state.pool, state.shared = fusion.metadata["pool"], fusion.arrays
+        fusion = self._ask_label_holder("fusion", updates, state.round)
+        if fusion is not None:
+            state.pool, state.shared = SentPool(**fusion.metadata["pool"]), fusion.arrays
         state.updates = {
             name: self._make_server_update(name, coupled, labels if name in updates else None)
             for name in result.names
         }
         row = {"epoch": state.round, "loss": sum(terms.values()), **terms}
-        largest = max(self.traffic.values(), default=0)
-        row |= {"present": len(updates), "bytes": largest}
+        row |= {"present": len(updates), "bytes": self._largest}
         result.rows.append(row)
         if coupled is not None:
             result.W, result.C = coupled.plan.W.numpy(), coupled.plan.C.numpy()
             result.present = coupled.names
 
-    def _collect_updates(self, round: int) -> dict[str, ClientUpdate]:
+    def _collect_updates(self, round: int) -> dict[str, Message]:
         """Return the updates of all clients that respond, at least `min_clients`."""
-        result, settings, session = self.state.result, self.settings, self.state.session
+        result = self.state.result
         messages = {name: self._round_message(name, round) for name in result.names}
-        updates: dict[str, ClientUpdate] = {}
+        updates: dict[str, Message] = {}
         for _ in range(_N_TRIES):
             missing = {name: m for name, m in messages.items() if name not in updates}
-            for name, response in self._exchange(missing).items():
-                try:
-                    valid = check_response(response, messages[name], name, settings, session)
-                except ValueError as error:
-                    self._drop(name, round, str(error))
-                    continue
+            for name, valid in self._ask(missing, round).items():
                 if privacy := valid.metadata.get("privacy"):
                     result.privacy[name] = privacy
-                sent = {k: torch.from_numpy(x) for k, x in valid.arrays.items()}
-                updates[name] = ClientUpdate(round, sent=sent)
-            if len(updates) >= settings.min_clients:
+                updates[name] = valid
+            if len(updates) >= self.settings.min_clients:
                 return {name: updates[name] for name in messages if name in updates}
         remedy = "Begin anew" if self.checkpoint is None else f"Go on from {self.checkpoint}"
         raise RuntimeError(
-            f"Expected at least {settings.min_clients} organizations to answer in round {round}, "
-            f"but {len(updates)} did, {_N_TRIES} times in a row. {remedy} when they are there."
+            f"Expected at least {self.settings.min_clients} organizations to answer in round "
+            f"{round}, but {len(updates)} did, {_N_TRIES} times in a row. {remedy} when they are "
+            "there."
         )
 
     def _round_message(self, name: str, round: int) -> Message:
@@ -185,42 +197,53 @@ class Server:
         G = self.coupling.references
         return {} if G is None else {"references": G.numpy()}
 
-    def _request_label_loss(self, updates: Mapping[str, ClientUpdate]) -> Message | None:
-        """Return the label holder's response with the gradients of all scores."""
-        holder, round = self.settings.label_holder, self.state.round
-        scores = {n: u.sent["scores"].numpy() for n, u in updates.items() if "scores" in u.sent}
-        if holder is None or not scores:
-            return None
-        metadata = {"round": round, "session": self.state.session.id, "names": list(scores)}
-        message = Message("label_loss", metadata, {f"scores.{n}": x for n, x in scores.items()})
-        return self._ask_label_holder(holder, message)
-
-    def _request_fusion(
-        self, updates: Mapping[str, ClientUpdate], *, is_last: bool
+    def _ask_label_holder(
+        self, kind: str, updates: Mapping[str, Message], round: int
     ) -> Message | None:
-        """Return the label holder's response with fusion weights or, at last, a joint head."""
-        if (holder := self.settings.label_holder) is None:
-            return None
-        session = self.state.session.id
-        metadata = {"session": session, "names": list(updates), "is_last": is_last}
-        arrays = {
-            f"{key}.{name}": update.sent[key].numpy()
-            for key in ("held_out", "features")
-            for name, update in updates.items()
-            if key in update.sent
-        }
-        # No later round repeats the request.
-        return self._ask_label_holder(holder, Message("fusion", metadata, arrays), _N_TRIES)
+        """Send what clients sent of linked rows in a round to the label holder, if it is needed.
 
-    def _ask_label_holder(self, holder: str, message: Message, n_tries: int = 1) -> Message | None:
-        """Return the label holder's response; None where none of them is valid."""
-        for _ in range(n_tries):
-            response = self._exchange({holder: message})[holder]
-            try:
-                return check_response(response, message, holder, self.settings, self.state.session)
-            except ValueError as error:
-                self._drop(holder, self.state.round, f"as label holder, {error}")
+        Returns its response: gradients of all scores, fusion weights or a joint head; None where
+        none is valid.
+        """
+        holder, session = self.settings.label_holder, self.state.session
+        keys = ("scores",) if kind == "label_loss" else ("held_out", "features")
+        is_due = {
+            "label_loss": "scores" in session.linked_query(round),
+            "fusion": round == self.settings.fusion_round,
+            "head": self.settings.share_features,
+        }
+        if holder is None or not is_due[kind]:
+            return None
+        metadata: dict[str, Any] = {"session": session.id, "names": list(updates)}
+        if kind == "label_loss":
+            metadata["round"] = round
+        arrays = {
+            f"{key}.{name}": update.arrays[key]
+            for key in keys
+            for name, update in updates.items()
+            if key in update.arrays
+        }
+        message = Message(kind, metadata, arrays)
+        # No later round repeats the request for weights.
+        for _ in range(1 if kind == "label_loss" else _N_TRIES):
+            if valid := self._ask({holder: message}, self.state.round, "as label holder, "):
+                return valid[holder]
         return None
+
+    def _ask(
+        self, messages: Mapping[str, Message], round: int, role: str = ""
+    ) -> dict[str, Message]:
+        """Return the valid responses; a client that has none is left out of the round."""
+        valid, dropped = dict[str, Message](), self.state.result.dropped
+        for name, response in self._exchange(messages).items():
+            try:
+                valid[name] = check_response(response, messages[name], name, self.state.session)
+            except ValueError as error:
+                reason = to_line(f"{role}{error}")
+                _log.warning("round %d goes on without %r: %s", round, name, reason)
+                dropped.append({"round": round, "name": name, "reason": reason})
+                del dropped[:-_MAX_DROPPED]
+        return valid
 
     def _make_server_update(
         self, name: str, coupled: CouplingResult | None, labels: Message | None
@@ -242,42 +265,31 @@ class Server:
         update_round = self.state.round if was_present else 0
         return Message("round", {"curvatures": curvatures, "update_round": update_round}, arrays)
 
-    def _drop(self, name: str, round: int, reason: str) -> None:
-        reason, dropped = to_line(reason), self.state.result.dropped
-        _log.warning("round %d goes on without %r: %s", round, name, reason)
-        dropped.append({"round": round, "name": name, "reason": reason})
-        del dropped[:-_MAX_DROPPED]
-
     def _exchange(self, messages: Mapping[str, Message]) -> dict[str, Message | Failure]:
         responses = self.channel.exchange(messages, self.timeout)
-        for name, message in messages.items():
-            response = responses[name]
-            received = 0 if isinstance(response, Failure) else len(response.to_bytes())
-            size = max(len(message.to_bytes()), received)
-            self.traffic[name] = max(size, self.traffic.get(name, 0))
+        for way, sent in (("to", messages), ("from", responses)):
+            for name, message in sent.items():
+                if isinstance(message, Message):
+                    size, traffic = len(message.to_bytes()), self.traffic[name]
+                    traffic[way] = max(size, traffic[way])
+                    traffic["total"] += size
+                    self._largest = max(size, self._largest)
         return responses
 
     def _finish(self) -> None:
         """Train on the last gradients, and let all clients save their partial models."""
         state, result = self.state, self.state.result
-        updates = self._collect_updates(state.round + 1)
-        metadata: dict[str, Any] = {"session": state.session.id}
-        metadata |= {"plan": result.plan, "pool": state.pool}
-        head: dict[str, Array] = {}
-        if self.settings.share_features:
-            fusion = self._request_fusion(updates, is_last=True)
-            head = {} if fusion is None else fusion.arrays
+        round = state.round + 1
+        updates = self._collect_updates(round)
+        pool = None if state.pool is None else vars(state.pool)
+        metadata: dict[str, Any] = {"session": state.session.id, "plan": result.plan, "pool": pool}
         references = self._references()
         messages = dict.fromkeys(result.names, Message("finish", metadata, references))
-        if head and (holder := self.settings.label_holder) is not None:
+        head = self._ask_label_holder("head", updates, round)
+        if head is not None and head.arrays and (holder := self.settings.label_holder) is not None:
             metadata = {**metadata, "head": list(updates)}  # the views of its features
-            messages[holder] = Message("finish", metadata, {**references, **head})
-        for name, response in self._exchange(messages).items():
-            try:
-                check_response(response, messages[name], name, self.settings, state.session)
-                result.finished.append(name)
-            except ValueError as error:
-                self._drop(name, state.round + 1, str(error))
+            messages[holder] = Message("finish", metadata, {**references, **head.arrays})
+        result.finished += self._ask(messages, round)
 
 
 def start_session(exchange: Exchange, names: Sequence[str], settings: Settings) -> Session:
@@ -304,54 +316,48 @@ def start_session(exchange: Exchange, names: Sequence[str], settings: Settings) 
         valid: dict[str, Message] = {}
         for name, response in exchange(dict.fromkeys(names, request)).items():
             try:
-                valid[name] = check_response(response, request, name, settings, session)
+                valid[name] = check_response(response, request, name, session)
             except ValueError as error:
                 raise ValueError(f"Expected {name!r} to {purpose}, but {error}{remedy}") from None
         return valid
 
+    session = Session(np.random.default_rng().bytes(8).hex(), settings, list(names), [], 0)
     remedy = ". All organizations must be there when a training begins."
-    hellos = ask(names, Message("hello"), Session("", 0, []), "say hello", remedy)
-    _check_formats(hellos)
-    n_linked = _count_linked(hellos)
-    holder = settings.label_holder
-    if holder is not None and holder not in hellos:
-        raise ValueError(f"Expected label_holder among {list(names)}, but it is {holder!r}.")
-    classes: list[Any] = []
+    hellos = ask(names, Message("hello"), session, "say hello", remedy)
+    session = replace(session, n_linked=_check_hellos(hellos))
+    facts = {"settings": settings.to_json()}
     codes: dict[str, Array] = {}
-    if holder is not None:
-        request = Message("start", {"settings": settings.to_json()})
-        response = ask([holder], request, Session("", n_linked, []), "send the classes")[holder]
+    if (holder := settings.label_holder) is not None:
+        if holder not in hellos:
+            raise ValueError(f"Expected label_holder among {list(names)}, but it is {holder!r}.")
+        request = Message("classes", facts)
+        response = ask([holder], request, session, "send the classes")[holder]
         classes, codes = response.metadata["classes"], response.arrays
         if len(classes) < 2:
             raise ValueError(f"Expected {holder!r} to have two classes or more, not {classes!r}.")
-    session = Session(np.random.default_rng().bytes(8).hex(), n_linked, classes)
-    metadata = {"settings": settings.to_json(), "classes": classes, "names": list(names)}
-    ask(names, Message("start", {**metadata, "session": session.id}, codes), session, "begin")
+        session = replace(session, classes=classes)
+    metadata = {**facts, "session": session.id, "classes": session.classes, "names": session.names}
+    ask(names, Message("start", metadata, codes), session, "begin")
     return session
 
 
-def _check_formats(hellos: Mapping[str, Message]) -> None:
-    """Raise an error if partial models would have formats that cannot be joined."""
-    formats = {name: hello.metadata.get("model_format") for name, hello in hellos.items()}
+def _check_hellos(hellos: Mapping[str, Message]) -> int:
+    """Return the number of linked ids; these and the format of models must agree."""
+    facts = {name: hello.metadata for name, hello in hellos.items()}
+    formats = {name: own["model_format"] for name, own in facts.items()}
     if others := _find_others(formats):
-        written = ", ".join(f"{name!r} {x or 'an older one'}" for name, x in formats.items())
         raise ValueError(
             "Expected all organizations to write models of one format, because others cannot be "
-            f"joined in the end, but that of {others} differs (formats: {written}). Install the "
+            f"joined in the end, but that of {others} differs (formats: {formats}). Install the "
             "same version of hotview everywhere."
         )
-
-
-def _count_linked(hellos: Mapping[str, Message]) -> int:
-    """Return the number of linked ids, which must be the same at all clients."""
-    counts = {name: hello.metadata["n_linked"] for name, hello in hellos.items()}
-    lists = {name: (hello.metadata["digest"], counts[name]) for name, hello in hellos.items()}
-    if others := _find_others(lists):
+    counts: dict[str, int] = {name: own["n_linked"] for name, own in facts.items()}
+    if others := _find_others({name: (own["digest"], counts[name]) for name, own in facts.items()}):
         raise ValueError(
             "Expected all organizations to have the same linked ids in the same order, but their "
             f"lists differ (numbers of ids: {counts}): look at that of {others} first. Agree again."
         )
-    return int(next(iter(counts.values())))
+    return next(iter(counts.values()))
 
 
 def _find_others(values: Mapping[str, Hashable]) -> str:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from numbers import Real
 from typing import Any
 
-from hotview._codec import shorten
+from hotview._codec import encode, require, shorten
 from hotview._validation import (
     Check,
     check_choice,
@@ -33,7 +33,7 @@ _N_WARM_UP_STEPS = 2000  # 200 with ten times the learning rate, in `ServerCoupl
 #: largest values, so that no server can make a client compute for days or run out of memory
 _COUNTS = {
     **{"rounds": 10_000, "local_steps": 10_000, "sinkhorn_max_iter": 100_000},
-    **{"quantiles": 2**14, "n_projections": 2**14, "n_references": 1000, "min_clients": 1000},
+    **{"quantiles": 2**14, "n_projections": 2**14, "n_references": 1000},
     **{"n_components": 2**12, "encoder_dim": 2**12, "hidden": 2**12},
     **{"batch_size": 2**20, "linked_batch": 2**20},
 }
@@ -41,17 +41,20 @@ _WEIGHTS = dict.fromkeys(
     ("coupling_weight", "regularizer_weight", "orthogonality_weight", "head_weight"), 10**6
 )
 _POSITIVE = {"learning_rate": 10, "reg": 10**6}
-_MAXIMA = {**_COUNTS, **_WEIGHTS, **_POSITIVE, "random_state": 2**63 - 1}
-_MAXIMA |= {"cost_decay": 1, "fusion_fraction": 1}
+_SHARES = {"cost_decay": 1, "fusion_fraction": 1}
+_MAXIMA = {**_COUNTS, **_WEIGHTS, **_POSITIVE, **_SHARES}
+_MAXIMA |= {"min_clients": 1000, "random_state": 2**31 - 1}
 _CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(_COUNTS, check_count),
     **dict.fromkeys(_WEIGHTS, check_weight),
     **dict.fromkeys(_POSITIVE, check_positive),
+    **dict.fromkeys(_SHARES, partial(check_share, below_one=True)),
     **dict.fromkeys(("share_features", "share_labels"), check_switch),
-    **dict.fromkeys(("cost_decay", "fusion_fraction"), partial(check_share, below_one=True)),
     "coupling": partial(check_choice, choices=("hot-reference", "hot-pairwise", "none")),
     "view_regularizer": partial(check_choice, choices=("none", "autoencoder")),
     "projections": partial(check_choice, choices=("orthogonal", "iid", "qmc")),
+    "min_clients": partial(check_count, at_least=2),  # one view couples to nothing
+    "random_state": partial(check_count, at_least=0),  # all sides draw the same from it
 }
 
 
@@ -161,36 +164,20 @@ class Settings:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.hidden, tuple) or len(self.hidden) > _MAX_LAYERS:
-            raise ValueError(
-                f"Expected hidden to be a tuple, as in (128,), of at most {_MAX_LAYERS} widths, "
-                f"not {shorten(self.hidden)}."
-            )
+        fits = isinstance(self.hidden, tuple) and len(self.hidden) <= _MAX_LAYERS
+        expected = f"Expected hidden to be a tuple, as in (128,), of at most {_MAX_LAYERS} widths"
+        require(fits, f"{expected}, not {shorten(self.hidden)}.")
         numbers = [(name, value) for name, value in vars(self).items() if name != "hidden"]
         for name, value in (*numbers, *(("hidden", width) for width in self.hidden)):
             most = _MAXIMA.get(name, math.inf)
-            if isinstance(value, Real) and abs(value) > most:  # type: ignore[operator]
-                raise ValueError(
-                    f"Expected {name} to be at most {most}, but it is {shorten(value)}. Choose "
-                    "less."
-                )
+            fits = not isinstance(value, Real) or abs(value) <= most  # type: ignore[operator]
+            found = shorten(value)
+            require(fits, f"Expected {name} to be at most {most}, but it is {found}. Choose less.")
             check_values({name: value}, _CHECKS)
-        if not isinstance(self.label_holder, str | None):
-            raise ValueError(
-                f"Expected label_holder to be the name of an organization, or None, but it is "
-                f"{self.label_holder!r}."
-            )
-        if type(self.random_state) is not int or self.random_state < 0:
-            raise ValueError(
-                "Expected random_state to be a whole number, because all sides draw the same "
-                f"directions from it, but it is {self.random_state!r}. Use 0."
-            )
-        if self.min_clients < 2:
-            raise ValueError("Expected min_clients to be at least 2: one view couples to nothing.")
-        self._check_products()
-
-    def _check_products(self) -> None:
-        """Raise an error if arrays would be too large, or a round would take too long."""
+        expected = "Expected label_holder to be the name of an organization, or None"
+        fits = isinstance(self.label_holder, str | None)
+        require(fits, f"{expected}, but it is {self.label_holder!r}.")
+        # Arrays must not be too large, nor a round take too long.
         K, M, q = self.n_references, self.n_projections, self.quantiles
         d, n = self.n_components, self.batch_size
         widths = (*self.hidden, self.encoder_dim, d)
@@ -207,10 +194,8 @@ class Settings:
             ("batch_size × quantiles", n * q, _MAX_SIZE),
             ("local_steps × batch_size × multiplications of a row", work, _MAX_WORK),
         ):
-            if size > most:
-                raise ValueError(
-                    f"Expected {product} to be at most {most}, but it is {size}. Choose less."
-                )
+            problem = f"Expected {product} to be at most {most}, but it is {size}. Choose less."
+            require(size <= most, problem)
 
     @property
     def fusion_round(self) -> int:
@@ -225,8 +210,8 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as values that JSON can represent."""
-        switches = {name: bool(getattr(self, name)) for name in ("share_features", "share_labels")}
-        return {**vars(self), **switches, "hidden": list(self.hidden)}
+        values: dict[str, Any] = encode(Settings, self, {})
+        return values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Settings:
@@ -243,11 +228,9 @@ class Settings:
             The validated settings.
         """
         known = {field.name for field in fields(cls)}
-        if unknown := sorted(set(values) - known):
-            raise ValueError(
-                f"Expected settings among {sorted(known)}, but there is {unknown[0]!r}. Update "
-                "hotview, or correct the spelling."
-            )
+        for name in sorted(set(values) - known):
+            problem = f"Expected settings among {sorted(known)}, but there is {name!r}."
+            raise ValueError(f"{problem} Update hotview, or correct the spelling.")
         given = dict(values)
         if isinstance(given.get("hidden"), list):
             given["hidden"] = tuple(given["hidden"])

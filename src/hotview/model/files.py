@@ -28,8 +28,7 @@ from hotview.estimators.parameters import (
     impute_of,
     pick_device,
 )
-from hotview.losses import COUPLINGS, REGULARIZERS
-from hotview.losses.specifications import Specification, as_regularizer
+from hotview.losses.specifications import COUPLINGS, REGULARIZERS, Specification, as_regularizer
 from hotview.model.model import Model, ModelView
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.semisupervised.class_prior import replace_prior

@@ -18,16 +18,15 @@ from hotview._types import Array, IntArray
 from hotview._validation import ViewTable, encoded_names
 from hotview._validation.tables import can_be_saved
 from hotview.estimators.batch_correction import BatchOffsets
-from hotview.semisupervised.calibration import group_rows, rows_needed, score_sets
 from hotview.estimators.inference import encode_rows, predict_rows, prediction_error
 from hotview.ingest.columns import ViewColumns
 from hotview.nn.batched import NetworkOutputs
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.semisupervised import SemiSupervised
+from hotview.semisupervised.calibration import group_rows, rows_needed, score_sets
 from hotview.similarity import CommonSpace, ViewSimilarity
-from hotview.training.column_scaler import ColumnScaler
+from hotview.training.column_scaler import IMPUTATIONS, ColumnScaler
 from hotview.training.drift import ColumnRanges, DriftReport, compare_view
-from hotview.training.column_scaler import IMPUTATIONS, adds_indicators
 from hotview.training.row_stream import check_rows
 from hotview.training.rows import ViewRows
 from hotview.training.table_scan import check_finite
@@ -79,7 +78,7 @@ class ModelView:
         require(fits, f"its columns of view {self.name!r} do not fit")
         fits = (scaler.impute is None) == (scaler.fill is None)
         fits = fits and (scaler.impute is None or scaler.impute in IMPUTATIONS)
-        fits = fits and (scaler.n_indicators == 0 or adds_indicators(str(scaler.impute)))
+        fits = fits and (scaler.n_indicators == 0 or str(scaler.impute).endswith("+indicator"))
         require(fits, f"its cells cannot be imputed by {shorten(scaler.impute)}")
 
 

@@ -20,9 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 import hotview
+from hotview._codec import encode as encode_parts
 from hotview._files import atomic_write, check_output_path
 from hotview._validation import check_choice
-from hotview._codec import encode as encode_parts
 from hotview.estimators.inference import encode
 from hotview.model.model import Model, ModelView
 from hotview.nn.batched import NetworkOutputs

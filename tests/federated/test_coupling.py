@@ -3,8 +3,13 @@ import pytest
 import torch
 from small_federation import directions
 
-from hotview.federated.local_trainer import ClientUpdate, quadratic_surrogate, quantile_means
-from hotview.federated.server_coupling import ServerCoupling, quantile_costs
+from hotview.federated import Message
+from hotview.federated.coupling import (
+    ServerCoupling,
+    quadratic_surrogate,
+    quantile_costs,
+    quantile_means,
+)
 from hotview.federated.settings import Settings
 from hotview.losses.coupling import orthogonality, second_moment
 from hotview.ot import sinkhorn, sliced_cost
@@ -26,7 +31,12 @@ def cloud(seed, n=N):
 
 def report(Z, round=1):
     Q = quantile_means(Z @ directions(0, round, 0, M, D).T, N)
-    return ClientUpdate(round, sent={"quantiles": Q, "moment": second_moment(Z, "mean")})
+    arrays = {"quantiles": Q.numpy(), "moment": second_moment(Z, "mean").numpy()}
+    return Message("round", {"round": round}, arrays)
+
+
+def sent(message, name="quantiles"):
+    return torch.from_numpy(message.arrays[name])
 
 
 def reports(round=1, names=NAMES, shift=0):
@@ -50,7 +60,7 @@ def test_costs_of_quantiles_are_those_of_the_clouds_and_have_their_gradients():
 
 def test_the_plan_is_that_of_the_costs():
     coupled = ServerCoupling(settings(coupling="hot-pairwise"), NAMES).update(reports())
-    C = quantile_costs([one.sent["quantiles"] for one in reports().values()])
+    C = quantile_costs([sent(one, "quantiles") for one in reports().values()])
     mask = torch.eye(4, dtype=torch.bool)
     truth = sinkhorn(C, reg=0.1, relative=True, mask=mask, max_iter=1000)
     torch.testing.assert_close(coupled.plan.W, truth.W)
@@ -64,14 +74,14 @@ def test_the_plan_is_that_of_the_costs():
 @pytest.mark.parametrize("names", (NAMES, ("a", "c"), ("b", "c", "d")))
 def test_what_an_organization_is_told_is_the_whole_truth_while_others_stay(names):
     coupled = ServerCoupling(settings(coupling="hot-pairwise"), NAMES).update(reports(names=names))
-    Qs = [one.sent["quantiles"].double() for one in reports(names=names).values()]
+    Qs = [sent(one, "quantiles").double() for one in reports(names=names).values()]
     W = coupled.plan.W.double()
     for s, name in enumerate(names):
         slope = coupled.gradients[name]["quantiles"].double()
         c = coupled.curvatures["quantiles"]
         for seed in (10, 11):  # anywhere, not only nearby
             moved = list(Qs)
-            moved[s] = report(cloud(seed)).sent["quantiles"].double()
+            moved[s] = sent(report(cloud(seed)), "quantiles").double()
             change = 0.7 * float((W * (quantile_costs(moved) - quantile_costs(Qs))).sum())
             pull = float(quadratic_surrogate(moved[s], Qs[s], slope, c))
             assert pull == pytest.approx(change, abs=1e-4, rel=1e-4)
@@ -79,7 +89,7 @@ def test_what_an_organization_is_told_is_the_whole_truth_while_others_stay(names
 
 def test_what_is_told_of_moments_bounds_what_comes_when_all_move_at_once():
     coupled = ServerCoupling(settings(coupling="hot-pairwise"), NAMES).update(reports())
-    before = {name: one.sent["moment"].double() for name, one in reports().items()}
+    before = {name: sent(one, "moment").double() for name, one in reports().items()}
     after = {name: second_moment(cloud(9 + s).double(), "mean") for s, name in enumerate(NAMES)}
     one = torch.eye(D, dtype=torch.float64)
 
@@ -155,8 +165,8 @@ def test_costs_are_averaged_over_rounds_and_kept_of_those_absent(coupling):
     coupled = center.update(reports(2, ("a", "b", "d"), shift=20))
     np.testing.assert_array_equal(center.mean_cost[2], kept[2])
     if coupling == "hot-pairwise":
-        sent = reports(2, ("a", "b", "d"), shift=20)
-        C = quantile_costs([one.sent["quantiles"] for one in sent.values()])
+        later = reports(2, ("a", "b", "d"), shift=20)
+        C = quantile_costs([sent(one, "quantiles") for one in later.values()])
         torch.testing.assert_close(coupled.plan.C[0, 1], 0.75 * first[0, 1] + 0.25 * C[0, 1])
         torch.testing.assert_close(coupled.plan.C[0, 2], C[0, 2])  # who have not met before
         assert center.mean_cost[2, 3].isnan()

@@ -1,22 +1,30 @@
-"""Coupling of the views at the server: plans, references and gradients from quantiles."""
+"""Coupling of the views by quantiles: plans, references and gradients at the server."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from hotview.federated.local_trainer import ClientUpdate, shared_directions
+from hotview.federated.messages import Message
 from hotview.federated.settings import Settings
 from hotview.losses import HOTReference, Planner
 from hotview.losses.coupling import orthogonality
-from hotview.ot import Plan, sliced_cost
+from hotview.ot import Plan, draw_directions, sliced_cost
 from hotview.training.checkpoint import check_tensors, load_optimizer_state, optimizer_state
 from hotview.training.trainer import optimizer_step
 
-__all__ = ["CouplingResult", "ServerCoupling", "quantile_costs"]
+__all__ = [
+    "CouplingResult",
+    "ServerCoupling",
+    "quadratic_surrogate",
+    "quantile_costs",
+    "quantile_means",
+    "shared_directions",
+]
 
 _WARM_UP_STEPS = 200  # steps that initialize the references at the views
 
@@ -91,13 +99,13 @@ class ServerCoupling:
             return None
         return self.reference_loss.references.detach().clone()
 
-    def update(self, updates: Mapping[str, ClientUpdate]) -> CouplingResult:
+    def update(self, updates: Mapping[str, Message]) -> CouplingResult:
         """Solve for the plan of a round, and update the references.
 
         Parameters
         ----------
-        updates : dict of str to ClientUpdate
-            Updates of one round, from at least two clients.
+        updates : dict of str to Message
+            Responses of at least two clients in a round.
 
         Returns
         -------
@@ -105,10 +113,11 @@ class ServerCoupling:
             The plan and the gradients.
         """
         names = [name for name in self.names if name in updates]
-        round = updates[names[0]].round
-        Qs = [updates[name].sent["quantiles"] for name in names]
+        round = updates[names[0]].metadata["round"]
+        Qs = [torch.from_numpy(updates[name].arrays["quantiles"]) for name in names]
         if self.reference_loss is None:
-            return self._update_pairs(names, Qs, [updates[name].sent["moment"] for name in names])
+            moments = [torch.from_numpy(updates[name].arrays["moment"]) for name in names]
+            return self._update_pairs(names, Qs, moments)
         theta = shared_directions(self.settings, round)
         if round == 1 and self.settings.local_steps > 1:
             self._warm_up(Qs, theta)
@@ -225,27 +234,133 @@ class ServerCoupling:
 def quantile_costs(Qs: Sequence[Tensor], Rs: Sequence[Tensor] | None = None) -> Tensor:
     r"""Return sliced costs between clouds that are given by their quantiles.
 
-    .. math:: C_{st} = \frac{1}{M} \sum_m W_2^2(Q_{s,m}, Q_{t,m})
+        .. math:: C_{st} = \frac{1}{M} \sum_m W_2^2(Q_{s,m}, Q_{t,m})
 
     Parameters
     ----------
-    Qs : sequence of Tensor of shape (M, q)
-        Quantiles of every cloud along M directions.
-    Rs : sequence of Tensor of shape (M, q), or None, default=None
-        Clouds to compare with; None compares the `Qs` with each other.
+        Qs : sequence of Tensor of shape (M, q)
+            Quantiles of every cloud along M directions.
+        Rs : sequence of Tensor of shape (M, q), or None, default=None
+            Clouds to compare with; None compares the `Qs` with each other.
 
     Returns
     -------
-    Tensor of shape (S, S) or (S, K)
-        The costs, differentiable.
+        Tensor of shape (S, S) or (S, K)
+            The costs, differentiable.
 
     Examples
     --------
-    >>> import torch
-    >>> from hotview.federated.server_coupling import quantile_costs
-    >>> quantile_costs([torch.tensor([[0.0, 1.0]])], [torch.tensor([[2.0, 3.0]])])
-    tensor([[4.]])
+        >>> import numpy as np
+    import torch
+        >>> from hotview.federated.coupling import quantile_costs
+        >>> quantile_costs([torch.tensor([[0.0, 1.0]])], [torch.tensor([[2.0, 3.0]])])
+        tensor([[4.]])
     """
     ones = Qs[0].new_ones(len(Qs[0]), 1, 1)
     clouds = None if Rs is None else [R.unsqueeze(-1) for R in Rs]
     return sliced_cost([Q.unsqueeze(-1) for Q in Qs], clouds, directions=ones).mean(0)
+
+
+def shared_directions(settings: Settings, round: int, step: int = 0) -> Tensor:
+    """Draw the directions of a step, the same at the server and at every client.
+
+    Parameters
+    ----------
+    settings : Settings
+        Settings of the training, which have the shared seed.
+    round, step : int
+        The round, and the step in it; quantiles are sent along the directions of step 0.
+
+    Returns
+    -------
+    Tensor of shape (M, d), float32
+        Unit vectors.
+
+    Examples
+    --------
+    >>> from hotview.federated import Settings
+    >>> from hotview.federated.coupling import shared_directions
+    >>> shared_directions(Settings(n_projections=4, n_components=2), round=3).shape
+    torch.Size([4, 2])
+    """
+    seed = np.random.SeedSequence([settings.random_state, round, step])
+    number = seed.generate_state(1, np.uint64)[0]
+    generator = torch.Generator().manual_seed(int(number >> np.uint64(1)))
+    directions = draw_directions(
+        settings.n_projections,
+        settings.n_components,
+        kind=settings.projections,
+        generator=generator,
+        dtype=torch.float64,
+    )
+    return directions.to(torch.float32)
+
+
+def quantile_means(P: Tensor, q: int) -> Tensor:
+    r"""Return the mean of the quantile function over q equal intervals, for every direction.
+
+    .. math:: Q_{mi} = q \int_{i/q}^{(i+1)/q} F_m^{-1}(u)\,du
+
+    For q = n these are the sorted values. For fewer, each is a mean over n/q rows. Differentiable
+    in `P`.
+
+    Parameters
+    ----------
+    P : Tensor of shape (n, M)
+        Projections of n rows on M directions.
+    q : int
+        Number of intervals.
+
+    Returns
+    -------
+    Tensor of shape (M, q)
+        Means in ascending order.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.federated.coupling import quantile_means
+    >>> quantile_means(torch.tensor([[3.0], [1.0], [2.0], [8.0]]), 2)
+    tensor([[1.5000, 5.5000]])
+    """
+    n, ordered = len(P), P.sort(dim=0).values
+    if n == q:
+        return ordered.T
+    i, j = np.arange(q)[:, None], np.arange(n)[None]
+    overlap = np.minimum((i + 1) * n, (j + 1) * q) - np.maximum(i * n, j * q)
+    weights = torch.from_numpy(np.maximum(overlap, 0) / n).to(ordered)
+    return (weights @ ordered).T
+
+
+def quadratic_surrogate(x: Tensor, at: Tensor, gradient: Tensor, curvature: float) -> Tensor:
+    r"""Return a surrogate of a loss at another client: :math:`⟨g, x - x_0⟩ + c \|x - x_0\|^2`.
+
+    Its gradient at :math:`x_0`, the value that was sent, is the true gradient. For a transport
+    cost with fixed plans it is the loss itself; for a cross-entropy it is an upper bound (with c
+    = 1/4 per row), which allows many local steps per message.
+
+    Parameters
+    ----------
+    x : Tensor
+        x, the value now.
+    at : Tensor
+        x₀, the value that was sent.
+    gradient : Tensor
+        g, the gradient that was received.
+    curvature : float
+        c.
+
+    Returns
+    -------
+    Tensor
+        The surrogate, a number.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.federated.coupling import quadratic_surrogate
+    >>> quadratic_surrogate(torch.tensor([3.0, 1.0]), torch.zeros(2), torch.tensor([1.0, 0.0]), 2.0)
+    tensor(23.)
+    """
+    d = x - at
+    return (gradient * d).sum() + curvature * d.square().sum()
