@@ -28,7 +28,7 @@ from hotview.estimators.inputs import FitInputs
 from hotview.estimators.parameters import encoders_of, pick_device
 from hotview.estimators.randomness import entropy_of
 from hotview.training.checkpoint import Checkpoint, read_checkpoint
-from hotview.training.table_scan import chunks
+from hotview.training.rows import chunks
 
 __all__ = [
     "begin_fit",

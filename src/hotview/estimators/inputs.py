@@ -34,8 +34,8 @@ from hotview.semisupervised.graph import (
 from hotview.semisupervised.link_targets import make_link_targets
 from hotview.training.batches import TrainingRows
 from hotview.training.pca import principal_components
-from hotview.training.rows import ViewRows
-from hotview.training.table_scan import TableScan, check_finite, n_present, scan_tables
+from hotview.training.rows import ViewRows, n_present
+from hotview.training.table_scan import TableScan, check_finite, scan_tables
 
 if TYPE_CHECKING:
     from sklearn.decomposition import PCA
