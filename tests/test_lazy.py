@@ -6,7 +6,7 @@ import pytest
 
 from hotview._lazy import LazyRows
 from hotview._validation import check_tables
-from hotview.training import table_scan
+from hotview.training import rows as view_rows
 from hotview.training.table_scan import scan_tables
 
 X = np.random.default_rng(0).normal(size=(10, 3))
@@ -102,8 +102,8 @@ def test_a_table_fills_the_rows_it_returns():
 
 
 def test_means_are_those_of_the_array_to_the_last_bit(monkeypatch):
-    for name, value in (("_LARGE", 1), ("_CHUNK", 15), ("_CACHED", 6)):
-        monkeypatch.setattr(table_scan, name, value)  # two rows at a time of an array, else five
+    for name, value in (("_MANY", 1), ("CHUNK", 15), ("_CACHED", 6)):
+        monkeypatch.setattr(view_rows, name, value)  # two rows at a time of an array, else five
     how = {"preprocessing": "standardize", "impute": None}
     found, expected = (
         scan_tables("a", list(check_tables([one]).values()), **how).scaler for one in (Counted(), X)

@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from hotview._validation import ViewTable, check_tables
 from hotview.training import column_scaler, table_scan
+from hotview.training import rows as view_rows
 from hotview.training.column_scaler import IMPUTATIONS, column_medians, is_in_memory, root_shares
 from hotview.training.table_scan import check_finite, scan_tables
 from tests.training.small_training import Lazy
@@ -19,7 +20,8 @@ from tests.training.small_training import Lazy
 @pytest.fixture(params=(7, 2**21))
 def chunk(request, monkeypatch):
     """How many entries are looked at together: a row, or all."""
-    monkeypatch.setattr(table_scan, "_CHUNK", request.param)
+    for module in (view_rows, table_scan):
+        monkeypatch.setattr(module, "CHUNK", request.param)
 
 
 def make_rows(n=30, D=4, seed=0):
@@ -48,7 +50,7 @@ def test_any_table_against_scikit_learn(n, D, cut, offset, scale, seed, chunk):
     tables = [part for part in (X[:cut], X[cut:]) if len(part) > 0]
     scaler = StandardScaler().fit(X)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_scan, "_CHUNK", chunk)
+        patch.setattr(view_rows, "CHUNK", chunk)
         found = scan(*tables)
     np.testing.assert_allclose(found.scaler.mean, scaler.mean_, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found.scaler.scale, scaler.scale_, rtol=1e-4)
@@ -190,7 +192,7 @@ def test_medians_of_rows_in_files_are_those_of_some_rows(monkeypatch):
     X = with_holes(make_rows(99))
     whole = scan(Lazy(X), impute="median").scaler.fill
     np.testing.assert_array_equal(whole, np.nanmedian(X, axis=0))  # there are few
-    monkeypatch.setattr(table_scan._sample, "__defaults__", (None, 9))
+    monkeypatch.setattr(view_rows.sample_rows, "__defaults__", (None, 9))
     rows = np.linspace(0, 98, 9).astype(int)
     X[rows, 1] = np.nan
     some = scan(Lazy(X), impute="median").scaler.fill
@@ -262,7 +264,7 @@ def test_numbers_that_float32_does_not_hold_are_standardized():
 
 
 def test_a_table_is_looked_at_without_a_copy_of_it(monkeypatch):
-    monkeypatch.setattr(table_scan, "_CHUNK", 2**14)
+    monkeypatch.setattr(view_rows, "CHUNK", 2**14)
     X = np.ones((200_000, 20), dtype=np.float32)  # 16 MB
     X[::2] = 2
     tracemalloc.start()

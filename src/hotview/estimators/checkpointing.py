@@ -28,7 +28,7 @@ from hotview.data import Data
 from hotview.estimators.parameters import encoders_of, pick_device
 from hotview.estimators.randomness import entropy_of, seeded
 from hotview.training.checkpoint import Checkpoint, read_checkpoint
-from hotview.training.table_scan import chunks
+from hotview.training.rows import chunks
 
 __all__ = [
     "begin_fit",

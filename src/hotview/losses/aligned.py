@@ -14,7 +14,6 @@ from torch import Tensor
 from hotview._validation import check_choice
 from hotview.losses.coupling import (
     Coupling,
-    Generators,
     Terms,
     check_pairs,
     constrain,
@@ -55,13 +54,7 @@ class LSCCA(Coupling):
         self.orthogonality_weight, self.exact = orthogonality_weight, isinf(orthogonality_weight)
         self.reduction = check_choice("reduction", reduction, ("mean", "sum"))
 
-    def forward(
-        self,
-        Zs: Sequence[Tensor],
-        *,
-        generator: Generators = None,
-        directions: Tensor | None = None,
-    ) -> Terms:
+    def compare(self, Zs: Sequence[Tensor], directions: Tensor | None) -> Terms:
         """Mean squared distance between the views' latents of one row, and the constraint."""
         check_pairs(Zs)
         _check_aligned(Zs)
@@ -117,13 +110,7 @@ class DGCCA(Coupling):
         """
         return 1
 
-    def forward(
-        self,
-        Zs: Sequence[Tensor],
-        *,
-        generator: Generators = None,
-        directions: Tensor | None = None,
-    ) -> Terms:
+    def compare(self, Zs: Sequence[Tensor], directions: Tensor | None) -> Terms:
         """Mean squared distance of the views' latents from the shared G."""
         _check_aligned(Zs)
         mean = torch.stack(list(Zs)).mean(0).detach()

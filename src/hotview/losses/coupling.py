@@ -145,6 +145,25 @@ class Coupling(nn.Module):
         Terms
             The weighted parts of the coupling, one number per member.
         """
+        if directions is None:
+            directions = self.draw(Zs[0].shape[-1], generator)
+        return self.compare(Zs, directions)
+
+    def compare(self, Zs: Sequence[Tensor], directions: Tensor | None) -> Terms:
+        """Compare the latents of the views on given directions: what a coupling implements.
+
+        Parameters
+        ----------
+        Zs : sequence of Tensor
+            As of `forward`.
+        directions : Tensor of shape (..., M, n_components) or None
+            From `draw`.
+
+        Returns
+        -------
+        Terms
+            The weighted parts of the coupling, one number per member.
+        """
         raise NotImplementedError
 
 
@@ -170,13 +189,7 @@ class NoCoupling(Coupling):
 
     couples = False
 
-    def forward(
-        self,
-        Zs: Sequence[Tensor],
-        *,
-        generator: Generators = None,
-        directions: Tensor | None = None,
-    ) -> Terms:
+    def compare(self, Zs: Sequence[Tensor], directions: Tensor | None) -> Terms:
         """Return no term."""
         return Terms({})
 

@@ -74,19 +74,12 @@ class SlicedCoupling(Coupling):
         """
         raise NotImplementedError
 
-    def forward(
-        self,
-        Zs: Sequence[Tensor],
-        *,
-        generator: Generators = None,
-        directions: Tensor | None = None,
-    ) -> Terms:
+    def compare(self, Zs: Sequence[Tensor], directions: Tensor | None) -> Terms:
         """Weighted sum of sliced costs, and the penalty of the constraint."""
         if not self.reference_based:
             check_pairs(Zs)
+        assert directions is not None  # from `draw`
         Zs, Gs = self.constrain(Zs), self.clouds()
-        if directions is None:
-            directions = self.draw(Zs[0].shape[-1], generator)
         C = sliced_cost(Zs, Gs, directions=directions.to(Zs[0]), reduction=self.reduction)
         fixed = C.detach()
         if self.solves and self.outside is not None:

@@ -22,7 +22,6 @@ __all__ = [
     "DiffusionSpec",
     "ManifoldSpec",
     "NoRegularizerSpec",
-    "autoencoder",
     "reconstruction_error",
     "smoothness_penalty",
 ]
@@ -118,11 +117,20 @@ def _diagonal(M: Tensor) -> Tensor:
     return M.diagonal(dim1=-2, dim2=-1)
 
 
-def _no_regularizer(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
-    return Terms({})
+class _FunctionSpec(RegularizerSpec):
+    """Base of regularizers without parameters: subclasses are a function, `terms`."""
+
+    @staticmethod
+    def terms(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
+        """Return no terms."""
+        return Terms({})
+
+    def build(self) -> Regularizer:
+        """Build the regularizer, which is `terms`."""
+        return self.terms
 
 
-class NoRegularizerSpec(RegularizerSpec, name="none"):
+class NoRegularizerSpec(_FunctionSpec, name="none"):
     """No view regularizer: ``view_regularizer="none"``.
 
     Examples
@@ -135,19 +143,8 @@ class NoRegularizerSpec(RegularizerSpec, name="none"):
     def __init__(self) -> None:
         self.weight = 0.0
 
-    def build(self) -> Regularizer:
-        """Build the regularizer, which has no terms."""
-        return _no_regularizer
 
-
-def autoencoder(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
-    """Return the error of rows that are decoded from their features."""
-    decoded = network.reconstruct(Fs["rows"])
-    rows = batch.split(batch.Xs)["rows"]
-    return Terms({"reconstruction": reconstruction_error(rows, decoded)})
-
-
-class AutoencoderSpec(RegularizerSpec, name="autoencoder"):
+class AutoencoderSpec(_FunctionSpec, name="autoencoder"):
     """The features of a row can be decoded: ``view_regularizer="autoencoder"``.
 
     Parameters
@@ -165,21 +162,15 @@ class AutoencoderSpec(RegularizerSpec, name="autoencoder"):
 
     needs_decoders = True
 
-    def build(self) -> Regularizer:
-        """Build the reconstruction error."""
-        return autoencoder
+    @staticmethod
+    def terms(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
+        """Return the reconstruction error."""
+        decoded = network.reconstruct(Fs["rows"])
+        rows = batch.split(batch.Xs)["rows"]
+        return Terms({"reconstruction": reconstruction_error(rows, decoded)})
 
 
-def _manifold(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
-    both = Fs["rows"], Fs["neighbors"]
-    parts = {"smoothness": smoothness_penalty(*map(network.embed, both), relative=True)}
-    if len(network.view_heads) > 0:
-        probs = [[softmax(logits, dim=-1) for logits in network.score_views(F)] for F in both]
-        parts["score_smoothness"] = smoothness_penalty(*probs)
-    return Terms(parts)
-
-
-class ManifoldSpec(RegularizerSpec, name="manifold"):
+class ManifoldSpec(_FunctionSpec, name="manifold"):
     """Neighbors in a view have similar latents: ``view_regularizer="manifold"``.
 
     Parameters
@@ -197,16 +188,18 @@ class ManifoldSpec(RegularizerSpec, name="manifold"):
 
     needs_neighbors = True
 
-    def build(self) -> Regularizer:
-        """Build the roughness over neighbors."""
-        return _manifold
+    @staticmethod
+    def terms(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
+        """Return the roughness over neighbors."""
+        both = Fs["rows"], Fs["neighbors"]
+        parts = {"smoothness": smoothness_penalty(*map(network.embed, both), relative=True)}
+        if len(network.view_heads) > 0:
+            probs = [[softmax(logits, dim=-1) for logits in network.score_views(F)] for F in both]
+            parts["score_smoothness"] = smoothness_penalty(*probs)
+        return Terms(parts)
 
 
-def _diffusion(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
-    return Terms({"diffusion": reconstruction_error(batch.coordinates, Fs["rows"])})
-
-
-class DiffusionSpec(RegularizerSpec, name="diffusion"):
+class DiffusionSpec(_FunctionSpec, name="diffusion"):
     """Features approximate diffusion coordinates of the view: ``view_regularizer="diffusion"``.
 
     Parameters
@@ -224,6 +217,7 @@ class DiffusionSpec(RegularizerSpec, name="diffusion"):
 
     needs_coordinates = True
 
-    def build(self) -> Regularizer:
-        """Build the squared error to the coordinates."""
-        return _diffusion
+    @staticmethod
+    def terms(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
+        """Return the squared error to the coordinates."""
+        return Terms({"diffusion": reconstruction_error(batch.coordinates, Fs["rows"])})

@@ -98,7 +98,11 @@ def sliced_cost(
     if directions.ndim > 2 and not is_uniform:  # merged quantile grids are per problem
         costs = []
         for r, theta in enumerate(directions):
-            Z, G, w = (_at(tensors, r) for tensors in (Zs, Gs, weights))
+            one: list[Any] = [
+                None if tensors is None else [None if x is None else x[r] for x in tensors]
+                for tensors in (Zs, Gs, weights)
+            ]
+            Z, G, w = one
             costs.append(sliced_cost(Z, G, directions=theta, weights=w, p=p, reduction=reduction))
         return torch.stack(costs)
     _check_weights(weights, clouds)
@@ -106,9 +110,8 @@ def sliced_cost(
         raise ValueError(f"p must be at least 1, got {p!r}.")
     check_choice("reduction", reduction, ("mean", "sum"))
     # Copied for the backward pass, in case the caller changes them meanwhile.
-    given = [None] * len(clouds) if weights is None else weights
-    constants = [None if w is None else w.clone() for w in given]
-    problem = PairProblem(len(Zs), n_columns, float(p), tuple(constants))
+    constants = tuple(None if w is None else w.clone() for w in weights or [None] * len(clouds))
+    problem = PairProblem(len(Zs), n_columns, float(p), constants)
     C: Tensor = _SlicedCost.apply(problem, directions, *clouds)  # type: ignore[no-untyped-call]
     # A single cloud, or a point of weight 0, can be non-finite while C is finite.
     is_hidden = len(clouds) == 1 or weights is not None
@@ -128,15 +131,8 @@ def random_sliced_cost(
 ) -> Tensor:
     """Matrix of sliced costs on the directions of some random orthogonal bases."""
     d, like = Zs[0].shape[1], Zs[0]
-    theta = draw_directions(
-        n_bases * d, d, generator=generator, dtype=like.dtype, device=like.device
-    )
-    return sliced_cost(Zs, Gs, directions=theta, reduction=reduction)
-
-
-def _at(tensors: Sequence[Tensor | None] | None, r: int) -> Any:
-    """The r-th problem of tensors with a leading dimension of problems."""
-    return None if tensors is None else [None if x is None else x[r] for x in tensors]
+    theta = draw_directions(n_bases * d, d, generator=generator, dtype=like.dtype)
+    return sliced_cost(Zs, Gs, directions=theta.to(like.device), reduction=reduction)
 
 
 class _SlicedCost(torch.autograd.Function):

@@ -26,7 +26,7 @@ from torch.autograd.function import once_differentiable
 from hotview._processes import all_gather, all_reduce_mean, device_of_rank, rank, world_size
 from hotview.losses.coupling import Terms
 from hotview.losses.objective import Batch, Evaluation
-from hotview.losses.view_regularizers import autoencoder
+from hotview.losses.view_regularizers import AutoencoderSpec
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.batches import span
 from hotview.training.rows import RowsByRank, RowShard
@@ -54,7 +54,7 @@ class DDPTrainer(SingleTrainer):
         starts = [view.starts for view in training.sampler.data.views]
         self.shard = RowShard.of(starts, rank(), world_size())
         training.sampler.shard = self.shard
-        decodes = self.objective.regularizer is autoencoder
+        decodes = self.objective.regularizer is AutoencoderSpec.terms
         self._gathering_network = _GatheringNetwork(self.rounded_network, decodes=decodes)
         self._objective = copy.copy(self.objective)  # with the same coupling and weights
         if decodes:

@@ -89,17 +89,16 @@ class ColumnRanges:
 
 
 def fit_ranges(sample: Any, *, is_counts: bool = False) -> ColumnRanges:
-    """Find where the values of columns are.
+    """Find where the values of columns are, in some rows as they were given, none NaN throughout.
 
-    Parameters
-    ----------
-    sample : ndarray or scipy CSR array
-        Some rows, as they were given; none is NaN throughout.
-    is_counts : bool, default=False
-        Whether values are compared as shares in their row.
+    Of counts, values are compared as shares in their row.
     """
     rows = _compared(sample, is_counts)
-    least, most = _extremes(rows)
+    if is_sparse(rows):  # NaN is left out
+        ends = rows.nanmin(axis=0), rows.nanmax(axis=0)
+        least, most = (np.asarray(end.toarray(), dtype=np.float64).ravel() for end in ends)
+    else:
+        least, most = np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
     some = _thin(rows, max(_LEAST, _N_ENTRIES // rows.shape[1]))
     quantiles, mean, missing = _describe(some)
     quantiles[_MIN] = np.fmin(quantiles[_MIN], least)
@@ -126,15 +125,6 @@ def _thin(X: Any, n_most: int) -> Array:
     chosen = X[rows]
     dense: Array = (chosen.toarray() if is_sparse(chosen) else chosen).astype(np.float64)
     return dense
-
-
-def _extremes(X: Any) -> tuple[Array, Array]:
-    """Smallest and largest value of every column; NaN is left out."""
-    if is_sparse(X):
-        ends = X.nanmin(axis=0), X.nanmax(axis=0)
-        least, most = (np.asarray(end.toarray(), dtype=np.float64).ravel() for end in ends)
-        return least, most
-    return np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
 
 
 def _describe(X: Array) -> tuple[Array, Array, Array]:
@@ -165,21 +155,12 @@ def _round_quantiles(q: Array) -> Array:
 
 @dataclass(frozen=True)
 class ColumnDrift:
-    """What differs in one column.
+    """What differs in one column, given by its name in quotes or its number.
 
-    Parameters
-    ----------
-    column : str
-        Its name in quotes, or its number.
-    kind : {"unit", "range", "tail", "missing", "constant", "share"}
-        Values are a power of ten of those at fit; their median is outside of the range at fit;
-        many are; cells are missing; one value in all rows; a category has another share.
-    value : float
-        Median, value or share of the new rows.
-    at_fit : float
-        Median or share of the training rows.
-    factor : float, default=1.0
-        The power of ten.
+    `kind` is "unit" (values are a power of ten, `factor`, of those at fit), "range" (their median
+    is outside of the range at fit), "tail" (many are), "missing" (cells are), "constant" (one value
+    in all rows) or "share" (of a category). `value` is a median, value or share of the new rows,
+    and `at_fit` of the training rows.
     """
 
     column: str
@@ -193,16 +174,8 @@ class ColumnDrift:
 class ViewDrift:
     """What differs in one view.
 
-    Parameters
-    ----------
-    n_unusual : ndarray of int64, shape (n_rows,)
-        Number of values of every row that are far outside of the training values.
-    columns : list of ColumnDrift
-        Columns that differ.
-    n_rows : int
-        Number of rows that hold a value.
-    n_columns : int
-        Number of columns.
+    `n_unusual` has the number of values of every row that are far outside of the training values,
+    `columns` those that differ; `n_rows` counts rows that hold a value.
     """
 
     n_unusual: IntArray
@@ -243,13 +216,13 @@ class DriftReport:
         return [
             f"View {name!r}: {text}"
             for name, view in self.views.items()
-            for text in (*_column_sentences(view.columns), *_row_sentences(view))
+            for text in _sentences(view)
         ]
 
 
-def _column_sentences(columns: Sequence[ColumnDrift]) -> Iterator[str]:
+def _sentences(view: ViewDrift) -> Iterator[str]:
     for kind, say in _SENTENCES.items():
-        found = [column for column in columns if column.kind == kind]
+        found = [column for column in view.columns if column.kind == kind]
         yield from (say(column) for column in found[:_N_NAMED])
         if len(found) > _N_NAMED:
             names = ", ".join(column.column for column in found[_N_NAMED : 3 * _N_NAMED])
@@ -257,6 +230,13 @@ def _column_sentences(columns: Sequence[ColumnDrift]) -> Iterator[str]:
             n_more = len(found) - _N_NAMED
             what = "column" if n_more == 1 else "columns"
             yield f"the same of {n_more:,} more {what} ({names}{more})."
+    n = int((view.n_unusual > _TAIL * view.n_columns).sum())
+    if n > 0 and n > _TAIL * view.n_rows:
+        yield (
+            f"{n:,} of {view.n_rows:,} rows have values far outside of those at fit, in up to "
+            f"{int(view.n_unusual.max()):,} of {view.n_columns:,} columns. Check these before you "
+            "trust what is predicted."
+        )
 
 
 _SENTENCES: Mapping[str, Any] = {
@@ -287,32 +267,10 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def _row_sentences(view: ViewDrift) -> Iterator[str]:
-    n = int((view.n_unusual > _TAIL * view.n_columns).sum())
-    if n > 0 and n > _TAIL * view.n_rows:
-        yield (
-            f"{n:,} of {view.n_rows:,} rows have values far outside of those at fit, in up to "
-            f"{int(view.n_unusual.max()):,} of {view.n_columns:,} columns. Check these before you "
-            "trust what is predicted."
-        )
-
-
 def compare_view(
     table: ViewTable, ranges: ColumnRanges, *, is_counts: bool = False, names: Sequence[str] | None
 ) -> ViewDrift:
-    """Compare the rows of a view with those of the fit.
-
-    Parameters
-    ----------
-    table : ViewTable
-        New rows.
-    ranges : ColumnRanges
-        From `fit_ranges`.
-    is_counts : bool, default=False
-        As at `fit_ranges`.
-    names : sequence of str or None
-        Names of the columns.
-    """
+    """Compare the new rows of a view with those of the fit; names of columns are for messages."""
     n_unusual = np.zeros(table.n_rows, dtype=np.int64)
     outside = np.zeros(table.n_columns, dtype=np.int64)
     present = np.ones(table.n_rows, dtype=bool)

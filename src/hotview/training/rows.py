@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
-from hotview._processes import all_gather, is_distributed, rank, shard_of_rank, world_size
-from hotview._types import IntArray
+from hotview._processes import (
+    all_gather,
+    all_gather_arrays,
+    is_distributed,
+    rank,
+    shard_of_rank,
+    world_size,
+)
+from hotview._types import Array, IntArray
 from hotview._validation import ViewTable
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.column_scaler import ColumnScaler
-from hotview.training.table_scan import n_present
 
-__all__ = ["RowShard", "RowsByRank", "ViewRows", "embed_rows"]
+__all__ = [
+    "RowShard",
+    "RowsByRank",
+    "ViewRows",
+    "chunks",
+    "embed_rows",
+    "n_present",
+    "own_rows",
+    "sample_rows",
+]
 
-_CHUNK = 4096  # rows standardized together
+CHUNK = 2**21  # entries of a chunk of a table
+N_SAMPLE = 10_000  # maximum number of rows that determine statistics of columns
+_N_SAMPLED_ENTRIES = 2**27  # and maximum number of their entries, if they are not sparse
+_CACHED = 2**17  # entries of a chunk of a large table, which stay in the processor's cache
+_MANY = 8  # chunks of a large table
+_TOGETHER = 4096  # rows standardized together
 _MEMORY_FRACTION = 0.25  # of an accelerator's free memory that one view may take
 _SMALL = 2**26  # bytes of a view that is standardized only once, on the CPU
 _REDUCED = 2**30  # the same of a view that is reduced
@@ -155,8 +177,8 @@ class ViewRows:
             is_kept = device.type == "cpu" and often and n_bytes <= limit
         if is_kept:  # filled in place: a list of parts would take twice the memory
             X = torch.empty(self.n_rows, self.n_columns, dtype=torch.float32, device=device)
-            for start in range(0, self.n_rows, _CHUNK):
-                X[start : start + _CHUNK] = self.part(start, start + _CHUNK)
+            for start in range(0, self.n_rows, _TOGETHER):
+                X[start : start + _TOGETHER] = self.part(start, start + _TOGETHER)
             self.ready = X
 
     def take(self, rows: IntArray, out: Tensor | None = None) -> Tensor:
@@ -217,3 +239,49 @@ def embed_rows(
     with torch.no_grad():
         Xs = [view.take_on_all_ranks(r) for view, r in zip(views, rows, strict=True)]
         return network.latents(Xs)
+
+
+def n_present(table: ViewTable, rows: IntArray | None) -> int:
+    """Return the number of rows of a table that hold a value."""
+    return table.n_rows if rows is None else len(rows)
+
+
+def own_rows(table: ViewTable) -> slice:
+    """Return the rows of a table that this process scans."""
+    return shard_of_rank(table.n_rows, rank(), world_size())
+
+
+def sample_rows(
+    tables: Sequence[ViewTable],
+    present: Sequence[IntArray | None] | None = None,
+    limit: int = N_SAMPLE,
+) -> Any:
+    """Rows of the tables, evenly spaced, as many as the limits allow; sparse if all tables are."""
+    present = present or [None] * len(tables)
+    is_sparse = all(sparse.issparse(table.data) for table in tables)
+    n = limit if is_sparse else min(limit, _N_SAMPLED_ENTRIES // tables[0].n_columns)
+    total, parts = sum(map(n_present, tables, present)), []
+    for table, rows in zip(tables, present, strict=True):
+        n_rows = n_present(table, rows)
+        n_chosen = min(n_rows, max(1, n * n_rows // total))
+        chosen = np.linspace(0, n_rows - 1, n_chosen).astype(int)
+        chosen = chosen if rows is None else rows[chosen]
+        if not (table.is_lazy and is_distributed()):
+            parts.append(table.rows(chosen, dense=not is_sparse))
+            continue
+        shard = own_rows(table)
+        own = table.rows(chosen[(chosen >= shard.start) & (chosen < shard.stop)])
+        gathered = all_gather_arrays(own.astype(np.float64).ravel())
+        parts.append(np.concatenate(gathered).reshape(-1, table.n_columns))
+    return sparse.csr_array(sparse.vstack(parts)) if is_sparse else np.concatenate(parts)
+
+
+def chunks(table: ViewTable, within: slice | None = None) -> Iterator[tuple[int, Array]]:
+    """Yield the rows of a table, or those of a slice, in chunks, with the number of the first."""
+    within = within or slice(0, table.n_rows)
+    # Files and sparse tables are slow to read in small pieces.
+    is_array = table.is_array or table.is_lazy
+    is_large = is_array and table.n_rows * table.n_columns > _MANY * CHUNK
+    step = max(1, (min(_CACHED, CHUNK) if is_large else CHUNK) // table.n_columns)
+    for start in range(within.start, within.stop, step):
+        yield start, table.rows(slice(start, min(start + step, within.stop)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from scipy import sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from hotview._processes import all_gather_arrays, is_distributed, rank, shard_of_rank, world_size
+from hotview._processes import all_gather_arrays, is_distributed
 from hotview._types import Array, IntArray
 from hotview._validation import ViewTable
 from hotview.training.column_scaler import (
@@ -24,17 +24,13 @@ from hotview.training.column_scaler import (
 )
 from hotview.training.drift import ColumnRanges, fit_ranges
 from hotview.training.pca import component_weights, fit_components, looks_like_components
+from hotview.training.rows import CHUNK, N_SAMPLE, chunks, n_present, own_rows, sample_rows
 
-__all__ = ["TableScan", "check_finite", "chunks", "n_present", "scan_tables"]
+__all__ = ["TableScan", "check_finite", "scan_tables"]
 
-_N_SAMPLE = 10_000  # maximum number of rows that determine the components
-_N_ENTRIES = 2**27  # and maximum number of their entries, if they are not sparse
 _N_RANGES = 2**22  # entries of rows that determine the ranges of columns, where no others do
 _N_LOOK = 1000  # rows by which counts are recognized
 
-_CHUNK = 2**21  # entries of a chunk
-_CACHED = 2**17  # entries of a chunk of a large table, which stay in the processor's cache
-_LARGE = 8  # chunks of a large table
 EXTREME = 1e18  # its square is still finite in float32
 _NEGATIVE = "negative numbers"
 _REDUCING = ("auto", "pca", "counts")  # kinds of preprocessing that reduce wide views
@@ -94,11 +90,11 @@ def scan_tables(
         Scaler, present rows and constant columns.
     """
     is_wide = tables[0].n_columns > WIDE
-    is_counts = preprocessing == "counts" or (
-        is_wide and preprocessing == "auto" and looks_like_counts(_sample(tables, limit=_N_LOOK))
-    )
+    is_counts = preprocessing == "counts"
+    if is_wide and preprocessing == "auto":
+        is_counts = looks_like_counts(sample_rows(tables, limit=_N_LOOK))
     scanner = _Scanner(name, is_counts=is_counts)
-    absent = [scanner.scan(table, _own_rows(table)) for table in tables]
+    absent = [scanner.scan(table, own_rows(table)) for table in tables]
     if is_distributed():
         scanner.combine_ranks(tables[0].n_columns)
         absent = [np.concatenate(all_gather_arrays(rows)) for rows in absent]
@@ -118,12 +114,15 @@ def scan_tables(
     _check_moments(name, tables[0], scanner.moments, preprocessing != "none")
     sample: Any = np.empty((0, 0))
     if preprocessing == "auto" or (is_wide and preprocessing in _REDUCING):
-        sample = _sample(tables, present)
+        sample = sample_rows(tables, present)
     scaler = _make_scaler(scanner, sample, preprocessing)
     if impute is not None:
         fill = scanner.moments.mean
         if impute.startswith("median"):
-            medians = _find_medians(tables, present, is_counts=scanner.is_counts)
+            some = tables, present
+            if not all(map(is_in_memory, tables)):
+                some = [ViewTable(sample_rows(tables, present))], [None]
+            medians = column_medians(*some, is_counts=scanner.is_counts)
             fill = np.where(np.isnan(medians), fill, medians)  # unknown in a sample of rows
         scaler = replace(scaler, fill=fill, impute=impute)
     if impute is not None and impute.endswith("+indicator"):
@@ -131,13 +130,10 @@ def scan_tables(
     if is_wide and preprocessing in _REDUCING:
         scaler = fit_components(scaler, sample, device or torch.device("cpu"))
     if sample.shape[1] == 0:
-        sample = _sample(tables, present, _n_compared(tables[0].n_columns))
+        n_compared = max(_N_LOOK // 10, _N_RANGES // tables[0].n_columns)
+        sample = sample_rows(tables, present, min(N_SAMPLE, n_compared))
     ranges = fit_ranges(sample, is_counts=scanner.is_counts)
     return TableScan(scaler, present, np.flatnonzero(scanner.moments.constant), ranges)
-
-
-def _n_compared(n_columns: int) -> int:
-    return min(_N_SAMPLE, max(_N_LOOK // 10, _N_RANGES // n_columns))
 
 
 def _make_scaler(scanner: _Scanner, sample: Any, preprocessing: str) -> ColumnScaler:
@@ -153,18 +149,6 @@ def _make_scaler(scanner: _Scanner, sample: Any, preprocessing: str) -> ColumnSc
     ):
         kind, scale = "components", 1 / component_weights(moments.variance)
     return ColumnScaler(mean, np.where(moments.constant, 1.0, scale), None, kind)
-
-
-def _find_medians(
-    tables: Sequence[ViewTable],
-    present: Sequence[IntArray | None],
-    *,
-    is_counts: bool,
-) -> Array:
-    """Medians of columns over all rows in memory, else over some; NaN where none is known."""
-    if not all(map(is_in_memory, tables)):
-        tables, present = [ViewTable(_sample(tables, present))], [None]
-    return column_medians(tables, present, is_counts=is_counts)
 
 
 def _add_indicators(scaler: ColumnScaler, missing: Array) -> ColumnScaler:
@@ -185,46 +169,12 @@ def _add_indicators(scaler: ColumnScaler, missing: Array) -> ColumnScaler:
     )
 
 
-def _sample(
-    tables: Sequence[ViewTable],
-    present: Sequence[IntArray | None] | None = None,
-    limit: int = _N_SAMPLE,
-) -> Any:
-    """Rows of the tables, evenly spaced, as many as the limits allow; sparse if all tables are."""
-    present = present or [None] * len(tables)
-    is_sparse = all(sparse.issparse(table.data) for table in tables)
-    n = limit if is_sparse else min(limit, _N_ENTRIES // tables[0].n_columns)
-    total, parts = sum(map(n_present, tables, present)), []
-    for table, rows in zip(tables, present, strict=True):
-        n_rows = n_present(table, rows)
-        n_chosen = min(n_rows, max(1, n * n_rows // total))
-        chosen = np.linspace(0, n_rows - 1, n_chosen).astype(int)
-        chosen = chosen if rows is None else rows[chosen]
-        if not (table.is_lazy and is_distributed()):
-            parts.append(table.rows(chosen, dense=not is_sparse))
-            continue
-        shard = _own_rows(table)
-        own = table.rows(chosen[(chosen >= shard.start) & (chosen < shard.stop)])
-        gathered = all_gather_arrays(own.astype(np.float64).ravel())
-        parts.append(np.concatenate(gathered).reshape(-1, table.n_columns))
-    return sparse.csr_array(sparse.vstack(parts)) if is_sparse else np.concatenate(parts)
-
-
-def _own_rows(table: ViewTable) -> slice:
-    return shard_of_rank(table.n_rows, rank(), world_size())
-
-
-def n_present(table: ViewTable, rows: IntArray | None) -> int:
-    """Return the number of rows of a table that hold a value."""
-    return table.n_rows if rows is None else len(rows)
-
-
 def check_finite(
     name: str, table: ViewTable, impute: str | None, scaler: ColumnScaler | None = None
 ) -> IntArray:
     """Raise an error for values that are not finite; return the rows that hold a value."""
     rows = np.arange(table.n_rows)
-    if table.is_array and 0 < table.data.size <= _CHUNK and _is_ordinary(table.data, scaler):
+    if table.is_array and 0 < table.data.size <= CHUNK and _is_ordinary(table.data, scaler):
         return rows
     is_counts = scaler is not None and scaler.is_counts
     scanner = _Scanner(name, computes_moments=False, scaler=scaler, is_counts=is_counts)
@@ -265,17 +215,6 @@ def _is_ordinary_sparse(X: Any, scaler: ColumnScaler | None) -> bool:
         return bool(low >= 0 and np.isfinite(high))
     size = max(abs(float(low)), abs(float(high))) + np.abs(scaler.mean).max()
     return bool(size / scaler.scale.min() <= EXTREME)
-
-
-def chunks(table: ViewTable, within: slice | None = None) -> Iterator[tuple[int, Array]]:
-    """Yield the rows of a table, or those of a slice, in chunks, with the number of the first."""
-    within = within or slice(0, table.n_rows)
-    # Files and sparse tables are slow to read in small pieces.
-    is_array = table.is_array or table.is_lazy
-    is_large = is_array and table.n_rows * table.n_columns > _LARGE * _CHUNK
-    step = max(1, (min(_CACHED, _CHUNK) if is_large else _CHUNK) // table.n_columns)
-    for start in range(within.start, within.stop, step):
-        yield start, table.rows(slice(start, min(start + step, within.stop)))
 
 
 class _RunningMoments:
@@ -352,7 +291,7 @@ class _Scanner:
         X = X if rows == slice(0, X.shape[0]) else X[rows]
         if not _is_ordinary(X, self.scaler) or (self.is_counts and X.data.min(initial=0) < 0):
             return False
-        step = max(1, _CHUNK * X.shape[0] // max(X.nnz, 1))
+        step = max(1, CHUNK * X.shape[0] // max(X.nnz, 1))
         for start in range(0, X.shape[0] if self.computes_moments else 0, step):
             part = X[start : start + step]
             values = root_shares(part) if self.is_counts else part

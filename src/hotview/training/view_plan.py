@@ -183,31 +183,8 @@ def plan_views(
     """Compute the plan between the trained views, or from the views to the references.
 
     Costs that are summed over rows depend on their number, so that they are computed in batches
-    of the size of training; means are computed on up to 4,096 rows at a time.
-
-    Parameters
-    ----------
-    network : MultiViewNetwork
-        The trained network.
-    coupling : Coupling
-        The trained coupling, with the references if it has any.
-    data : TrainingRows
-        The rows.
-    planner : Planner
-        Solver of the plan.
-    reduction : {"mean", "sum"}
-        Reduction of the costs over rows.
-    batch_size : int
-        Rows of every view in a batch of training.
-    random : numpy Generator
-        Order of the rows.
-    generator : torch.Generator
-        Source of the directions.
-
-    Returns
-    -------
-    ViewPlan
-        The plan, without a null.
+    of the size of training; means are computed on up to 4,096 rows at a time. `random` orders the
+    rows, and `generator` draws the directions. The plan is without a null.
     """
     size = batch_size if reduction == "sum" else _ROWS
     n_rounds = min(_ROUNDS, math.ceil(max(view.n_rows for view in data.views) / size))
@@ -387,25 +364,11 @@ def draw_null(
     random: np.random.Generator,
     generator: torch.Generator,
 ) -> PermutationNull:
-    """Compute plans between the principal components of views and of permuted views.
+    """Compute plans between the principal components of views, and of 19 permutations of these.
 
-    Parameters
-    ----------
-    views : sequence of ViewRows
-        The views; of each, a random sample of at most 500 rows and 128 columns is used.
-    n_components : int
-        Number of principal components.
-    planner : Planner
-        Solver of the plan; β is relative to the mean cost here.
-    random : numpy Generator
-        Source of the sample and of the permutations.
-    generator : torch.Generator
-        Source of the directions.
-
-    Returns
-    -------
-    PermutationNull
-        The views, and 19 permutations.
+    Of each view, a random sample of at most 500 rows and 128 columns is used. β of the planner is
+    relative to the mean cost here. `random` draws the sample and the permutations, and `generator`
+    the directions.
     """
     Xs: list[Array] = []
     for view in views:
@@ -424,9 +387,9 @@ def draw_null(
     relative = replace(planner, relative=True)
     with one_thread():  # of hundreds of operations none is worth a second
         doubled = [np.ascontiguousarray(np.concatenate([X, X]).T) for X in Xs]
-        costs = []
-        for _ in range(_PERMUTATIONS):
-            costs.append(cost([_shuffle_columns(XX, random) for XX in doubled]))
+        costs = [
+            cost([_shuffle_columns(XX, random) for XX in doubled]) for _ in range(_PERMUTATIONS)
+        ]
         plans = relative.solve(torch.stack(costs), pairwise=True)
         plan = ViewPlan.of(relative.solve(cost(Xs), pairwise=True))
     return PermutationNull(plan, plans.W.numpy(), plans.C.numpy())
