@@ -139,12 +139,10 @@ def _stored_choices(model: Any, modalities: Mapping[str, Any]) -> list[Any]:
     files = model.metadata_.get("preprocessing")
     text = files.get("text", {}) if isinstance(files, Mapping) else read_settings(model)
     choices = [text.get("layer"), text.get("obsm")]
-    return [
-        {name: choice.get(name, choice.get("")) for name in modalities}
-        if isinstance(choice, Mapping)
-        else choice
-        for choice in choices
-    ]
+    for place, choice in enumerate(choices):
+        if isinstance(choice, Mapping):
+            choices[place] = {name: choice.get(name, choice.get("")) for name in modalities}
+    return choices
 
 
 def _predict_cells(model: Any, views: Mapping[str, Any]) -> tuple[Any, Any]:
