@@ -59,8 +59,7 @@ class EncodedView:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the numbers."""
-        shape: tuple[int, ...] = self.X.shape
-        return shape
+        return tuple(self.X.shape)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -142,8 +141,8 @@ class ViewTable:
         data = self.data.load(rows) if self.is_lazy else self.data
         is_array = isinstance(data, np.ndarray) and not isinstance(rows, slice)
         if is_array and data.flags.c_contiguous and data.flags.aligned:
-            taken: Array = data.take(rows, axis=0)  # faster, but copies any other array completely
-            return taken
+            # Faster, but copies any other array completely.
+            return data.take(rows, axis=0)
         part = data[rows]
         return part.toarray() if dense and hasattr(part, "toarray") else part
 

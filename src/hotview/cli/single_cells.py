@@ -131,12 +131,8 @@ def write_cells(
     frame = pd.DataFrame(P, index=cells.obs_names, columns=classes)
     style = read_settings(model.estimator).get("label", {})
     write_predictions(cells, frame, "hotview", style, abstain_below)
-    done = {
-        "predicted",
-        "probability",
-        "abstained",
-        *(f"probability_{c}" for c in classes.tolist()),
-    }
+    done = {f"probability_{name}" for name in classes.tolist()}
+    done |= {"predicted", "probability", "abstained"}
     for name in list(columns)[1:]:  # the first one has the ids
         if name not in done:
             cells.obs[f"hotview_{name}"] = pd.Series(list(columns[name])).to_numpy()[order]

@@ -73,8 +73,7 @@ class BaselineRows:
 
     def labeled_views(self) -> list[str]:
         """Return the views in which rows of at least two classes have a label."""
-        classes = {name: np.unique(self.labels(name)) for name in self.views}
-        return [name for name, codes in classes.items() if (codes >= 0).sum() > 1]
+        return [s for s in self.views if len(np.setdiff1d(self.labels(s), [-1])) > 1]
 
     def select(self, names: Collection[str]) -> BaselineRows:
         """Return the named views, and the labels of individuals that have one of them."""

@@ -12,13 +12,12 @@ import numpy.typing as npt
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score
 from sklearn.neighbors import KNeighborsRegressor, NearestNeighbors
 from sklearn.semi_supervised import LabelSpreading
 from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, IntArray, Views
-from hotview._validation import check_count, check_target
+from hotview._validation import check_count
 from hotview.evaluation.baseline_rows import BaselineRows, ViewTransformer, read_blocks, read_rows
 
 __all__ = [
@@ -108,29 +107,6 @@ class _Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """
         best = self.predict_proba(Xs).argmax(axis=1)
         return np.asarray(self.classes_[best])
-
-    def score(
-        self, Xs: Views, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
-    ) -> float:
-        """Return the accuracy.
-
-        Parameters
-        ----------
-        Xs : dict, list or tuple of 2-D array-likes
-            As for `predict_proba`.
-        y : 1-D array-like
-            Their true classes; classes that were not in `fit` count as errors.
-        sample_weight : 1-D array-like or None, default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-            Proportion of correctly classified rows.
-        """
-        predicted = self.predict(Xs)
-        truth = check_target(y, len(predicted))
-        return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
 
     def _fit_rows(self, rows: BaselineRows) -> Self:
         """Fit in the views that have labels, and carry these to the other views."""

@@ -21,7 +21,7 @@ from hotview.estimators.stacked_views import StackedViews
 from hotview.model_selection.rows import Rows, read_rows
 from hotview.training.threads import one_thread
 
-__all__ = ["OnRows", "Search", "cross_validate", "score_on_rows", "scoring_on_rows"]
+__all__ = ["OnRows", "Search", "cross_validate", "scoring_on_rows"]
 
 
 class OnRows(StackedViews):
@@ -69,23 +69,6 @@ def scoring_on_rows(estimator: Any, scoring: Any) -> Any:
     if isinstance(scoring, Mapping):
         return {name: scoring_on_rows(estimator, score) for name, score in scoring.items()}
     return partial(OnRows.score, scoring=scoring) if callable(scoring) else scoring
-
-
-def score_on_rows(
-    estimator: Any, rows: Rows, folds: Any, scoring: Any, n_jobs: int | None, **options: Any
-) -> dict[str, Any]:
-    """Scores of all folds, by scikit-learn; `scoring` is from `scoring_on_rows`."""
-    scores: dict[str, Any] = model_selection.cross_validate(
-        OnRows(estimator),
-        rows,
-        rows.target,
-        cv=folds,
-        scoring=scoring,
-        n_jobs=n_jobs,
-        error_score="raise",
-        **options,
-    )
-    return scores
 
 
 def cross_validate(
@@ -161,9 +144,16 @@ def cross_validate(
     True
     """
     rows = read_rows(estimator, Xs, y, unaligned, unaligned_y, groups, unaligned_groups)
-    folds, scoring = rows.folds(cv, random_state), scoring_on_rows(estimator, scoring)
-    options = {"return_estimator": return_estimator}
-    found = score_on_rows(estimator, rows, folds, scoring, n_jobs, **options)
+    found = model_selection.cross_validate(
+        OnRows(estimator),
+        rows,
+        rows.target,
+        cv=rows.folds(cv, random_state),
+        scoring=scoring_on_rows(estimator, scoring),
+        n_jobs=n_jobs,
+        return_estimator=return_estimator,
+        error_score="raise",
+    )
     if return_estimator:
         found["estimator"] = [model.estimator_ for model in found["estimator"]]
     return Bunch(**found)

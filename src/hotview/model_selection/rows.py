@@ -179,14 +179,11 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
                 f"are {n}. Label more rows, or lower n_splits."
             )
         is_even = np.unique(found.values, return_counts=True)[1].max() >= n_splits
-        if own is None:
-            kind = StratifiedKFold if is_even else KFold
-        else:
-            kind = StratifiedGroupKFold if is_even else GroupKFold
+        kinds = (KFold, StratifiedKFold) if own is None else (GroupKFold, StratifiedGroupKFold)
         seed: Any = self.random_state
         if self.shuffle:
             seed = int(np.random.default_rng(self.random_state).integers(2**31))
-        dealer = kind(n_splits, shuffle=self.shuffle, random_state=seed)
+        dealer = kinds[int(is_even)](n_splits, shuffle=self.shuffle, random_state=seed)
         for _, part in dealer.split(rows, found.values, dealt):
             test = np.sort(rows[part])
             others = np.setdiff1d(np.arange(len(y)), test)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from sklearn.exceptions import FitFailedWarning
 
 from hotview._types import RandomState
 from hotview._validation import check_count
-from hotview.model_selection.cross_validation import OnRows, Search, score_on_rows
+from hotview.model_selection.cross_validation import OnRows, Search
 from hotview.model_selection.rows import Rows
 
 if TYPE_CHECKING:
@@ -210,9 +209,10 @@ class OptunaSearch(Search):
 
         def objective(trial: Trial) -> float:
             proposed = {name: _suggest(trial, name, kind) for name, kind in self.space.items()}
-            model = clone(self.estimator).set_params(**proposed)
+            model = OnRows(clone(self.estimator).set_params(**proposed))
+            how = {"cv": folds, "scoring": scoring, "n_jobs": self.n_jobs, "error_score": "raise"}
             try:
-                found = score_on_rows(model, rows, folds, scoring, self.n_jobs)
+                found = model_selection.cross_validate(model, rows, rows.target, **how)
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
                 text = f"A trial could not be fitted ({reason})"
@@ -223,25 +223,27 @@ class OptunaSearch(Search):
                 trial.set_user_attr(f"mean_{name}", value)
             return scores[f"test_{metric or 'score'}"]
 
-        with _verbosity(self.verbose):
-            import optuna
-
-            seed = None
-            if self.random_state is not None:
-                seed = int(np.random.default_rng(self.random_state).integers(2**31))
-            sampler = optuna.samplers.TPESampler(seed=seed)
-            study = optuna.create_study(direction="maximize", sampler=sampler)
-            self._run_trials(study, objective, n_trials)
+        study = self._run_trials(objective, n_trials)
         self.study_, self.n_splits_ = study, len(folds)
         self.best_params_, self.best_score_ = dict(study.best_params), float(study.best_value)
 
-    def _run_trials(self, study: Study, objective: Callable[[Trial], float], n_trials: int) -> None:
+    def _run_trials(self, objective: Callable[[Trial], float], n_trials: int) -> Study:
         """Run trials until there are enough, or until Ctrl-C; one must have a score."""
-        stopped = False
+        import optuna
+
+        seed, stopped, verbosity = None, False, optuna.logging.get_verbosity()
+        if self.random_state is not None:
+            seed = int(np.random.default_rng(self.random_state).integers(2**31))
+        optuna.logging.set_verbosity(verbosity if self.verbose else optuna.logging.ERROR)
         try:
-            study.optimize(objective, n_trials, timeout=self.timeout)
-        except KeyboardInterrupt:
-            stopped = True
+            sampler = optuna.samplers.TPESampler(seed=seed)
+            study = optuna.create_study(direction="maximize", sampler=sampler)
+            try:
+                study.optimize(objective, n_trials, timeout=self.timeout)
+            except KeyboardInterrupt:
+                stopped = True
+        finally:
+            optuna.logging.set_verbosity(verbosity)
         n_done = sum(trial.state.name == "COMPLETE" for trial in study.trials)
         if stopped and n_done == 0:
             raise KeyboardInterrupt
@@ -256,6 +258,7 @@ class OptunaSearch(Search):
                 "is kept. Call fit again for all.",
                 stacklevel=4,
             )
+        return study
 
 
 def _check_space(space: Any) -> None:
@@ -278,17 +281,3 @@ def _suggest(trial: Trial, name: str, kind: Any) -> Any:
         return trial.suggest_categorical(name, kind.choices)
     suggest: Any = trial.suggest_int if isinstance(kind, IntDistribution) else trial.suggest_float
     return suggest(name, kind.low, kind.high, step=kind.step, log=kind.log)
-
-
-@contextmanager
-def _verbosity(verbose: bool) -> Iterator[None]:
-    """Set the verbosity of Optuna's logs, and restore it."""
-    from optuna import logging
-
-    before = logging.get_verbosity()
-    if not verbose:
-        logging.set_verbosity(logging.ERROR)
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)

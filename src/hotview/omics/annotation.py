@@ -93,13 +93,7 @@ def annotate(
     if unassigned_below is not None:
         check_share("unassigned_below", unassigned_below)
     model = getattr(estimator, "best_estimator_", estimator)
-    settings = read_settings(model)
-    if layer is None and obsm is None:
-        layer, obsm = _stored_choices(model, modalities)
-    views = choose_views(data, read_choices(modalities, layer, obsm))
-    warn_of_other_values(model, views)
-    if model._batch_offsets is not None:
-        views = correct_views(views, data, str(settings["batch_key"]), model._batch_offsets)
+    views = _read_views(model, data, layer, obsm)
     features = {name: np.asarray(Z) for name, Z in model.transform(views, space).items()}
     common = model.common_space_
     is_joint = common is not None and common.is_comparable
@@ -118,33 +112,37 @@ def annotate(
     for name, Z in latents.items():
         modalities[name].obsm[f"X_{key}_common"] = np.asarray(Z)
     for mdata in containers if latents else ():  # the mean of the modalities that a cell has
-        own = [
-            pd.DataFrame(np.asarray(Z, float), modalities[s].obs_names) for s, Z in latents.items()
-        ]
-        mean = pd.concat(own).dropna().groupby(level=0).mean().reindex(mdata.obs_names)
+        rows = np.vstack([np.asarray(Z, dtype=np.float64) for Z in latents.values()])
+        names = [cell for name in latents for cell in modalities[name].obs_names]
+        mean = pd.DataFrame(rows, names).dropna().groupby(level=0).mean().reindex(mdata.obs_names)
         mdata.obsm[f"X_{key}_common"] = mean.to_numpy(dtype=np.float32)
     for part in containers or modalities.values():
         part.uns[key] = {name: value.copy() for name, value in summary.items()}
     if found is not None:
         probabilities, disagreement = found
-        style = settings.get("label", {})
+        style = read_settings(model).get("label", {})
         for part in [*modalities.values(), *containers]:
             write_predictions(part, probabilities, key, style, unassigned_below)
             if len(model.networks_) > 1:
                 part.obs[f"{key}_disagreement"] = disagreement.reindex(part.obs_names)
 
 
-def _stored_choices(model: Any, modalities: Mapping[str, Any]) -> list[Any]:
-    """Return the layers and the entries of obsm of the fit, for some of its modalities."""
-    files = model.metadata_.get("preprocessing")
-    text = files.get("text", {}) if isinstance(files, Mapping) else read_settings(model)
-    choices = [text.get("layer"), text.get("obsm")]
-    return [
-        {name: choice.get(name, choice.get("")) for name in modalities}
-        if isinstance(choice, Mapping)
-        else choice
-        for choice in choices
-    ]
+def _read_views(model: Any, data: Any, layer: Any, obsm: Any) -> dict[str, Any]:
+    """Return the views of a model, from the matrices of its fit and without its batches."""
+    modalities, settings = modalities_of(data), read_settings(model)
+    if layer is None and obsm is None:
+        files = model.metadata_.get("preprocessing")
+        stored = files.get("text", {}) if isinstance(files, Mapping) else settings
+        choices = [stored.get("layer"), stored.get("obsm")]
+        for place, choice in enumerate(choices):
+            if isinstance(choice, Mapping):  # of all views of the fit, of which some may be here
+                choices[place] = {name: choice.get(name, choice.get("")) for name in modalities}
+        layer, obsm = choices
+    views = choose_views(data, read_choices(modalities, layer, obsm))
+    warn_of_other_values(model, views)
+    if model._batch_offsets is None:
+        return views
+    return correct_views(views, data, str(settings["batch_key"]), model._batch_offsets)
 
 
 def _predict_cells(model: Any, views: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -140,15 +140,13 @@ def read_choices(modalities: Mapping[str, Any], layer: Any, obsm: Any) -> dict[s
                     f"Expected {parameter} to be a name, or a dict of names by modality, but it is "
                     f"{choice!r}. Write {parameter}='counts', say."
                 )
-        chosen = {name: entry for name, entry in by_name.items() if entry is not None}
-        choices[parameter] = chosen
-    for name in choices["layer"]:
-        if name in choices["obsm"]:
-            both = choices["layer"][name], choices["obsm"][name]
+        choices[parameter] = {n: entry for n, entry in by_name.items() if entry is not None}
+    for name, entry in choices["obsm"].items():
+        if name in choices["layer"]:
             raise ValueError(
                 f"Expected a layer or an entry of obsm for modality {name!r}, but got both, "
-                f"{both[0]!r} and {both[1]!r}. Leave one out, or choose by modality: "
-                f"obsm={{{name!r}: {both[1]!r}}}."
+                f"{choices['layer'][name]!r} and {entry!r}. Leave one out, or choose by modality: "
+                f"obsm={{{name!r}: {entry!r}}}."
             )
     return choices
 

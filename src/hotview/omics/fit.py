@@ -124,10 +124,8 @@ def _fit_cells(estimator: Any, cells: Cells, *, paired: bool) -> None:
         estimator.fit(cells.linked, cells.target, **(more if cells.unaligned else {}))
     elif paired:
         estimator.fit(cells.linked, paired=True)
-    elif has_links:
-        estimator.fit(cells.unaligned or None, linked=cells.linked)
     else:
-        estimator.fit(cells.views)
+        estimator.fit(cells.unaligned or None, linked=cells.linked if has_links else None)
 
 
 def describe_label(data: Any, label: str | None) -> dict[str, Any]:
@@ -146,11 +144,10 @@ def describe_label(data: Any, label: str | None) -> dict[str, Any]:
         ``categories`` and, if all have one, ``colors``.
     """
     for part in (data, *modalities_of(data).values()):
-        column = getattr(part, "obs", {}).get(label) if label is not None else None
-        if column is None or not hasattr(column, "cat"):
-            continue
-        categories = [str(name) for name in column.cat.categories]
-        colors = [str(color) for color in part.uns.get(f"{label}_colors", ())]
-        found = {"categories": categories}
-        return found | ({"colors": colors} if len(colors) == len(categories) else {})
+        column: Any = getattr(part, "obs", {}).get(label)
+        if hasattr(column, "cat"):
+            categories = [str(name) for name in column.cat.categories]
+            colors = [str(color) for color in part.uns.get(f"{label}_colors", ())]
+            style = {"categories": categories}
+            return style | ({"colors": colors} if len(colors) == len(categories) else {})
     return {}
