@@ -6,6 +6,8 @@ import pytest
 
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import make_views
+from hotview.estimators.fit import prepare
+from hotview.estimators.randomness import member_states, seeded
 
 #: A network that is trained in a moment
 SMALL = {
@@ -39,3 +41,15 @@ def fit(model, views=VIEWS, y=Y):
 def fitted(kind=MultiViewEncoder, **parameters):
     """A fit that is read and not changed."""
     return fit(small(kind, **parameters))
+
+
+def data_of(model, *views, **arguments):
+    """What `fit` would be passed on, and the parameters."""
+    p = seeded(model._parameters())
+    return model._data(p, *views, **arguments), p
+
+
+def prepared(model, *views, **arguments):
+    """The stages of a fit before its networks are trained."""
+    data, p = data_of(model, *views, **arguments)
+    return prepare(data, p, member_states(p))

@@ -8,11 +8,11 @@ from hotview import HOTReferenceSpec, MultiViewClassifier, MultiViewEncoder
 from hotview._archive import round_to_float16
 from hotview.datasets import make_views
 from hotview.estimators.batched_fit import fit_batched
-from hotview.estimators.fit import fit_views
-from hotview.estimators.member_fit import MemberFit
+from hotview.estimators.fit import fit_estimators
+from hotview.estimators.networks import _group
 from hotview.ot import sinkhorn
 from hotview.training.view_plan import match_columns
-from tests.estimators.small_fits import SMALL
+from tests.estimators.small_fits import SMALL, data_of, prepared
 
 DATA = [make_views(40, n_views=4, n_columns=5, labeled=0.5, random_state=r) for r in range(3)]
 
@@ -123,9 +123,10 @@ def test_the_plan_is_solved_for_the_mean_costs_of_members(coupling):
         assert model.references_.shape[:2] == (3, k)
 
 
-def inputs_of(**parameters):
+def fit_of(view_tests=True, **parameters):
     model, arguments = classifier(0, **parameters)
-    return model._inputs(**arguments)
+    (fit,) = fit_estimators([data_of(model, **arguments)], view_tests=view_tests)
+    return fit
 
 
 def test_weights_are_rounded_to_what_float16_holds_where_labels_are_propagated():
@@ -133,18 +134,20 @@ def test_weights_are_rounded_to_what_float16_holds_where_labels_are_propagated()
         return all(torch.equal(round_to_float16(p), p) for p in module.parameters())
 
     own = nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 4))
-    (fit,) = fit_views([inputs_of(encoders={"view_1": own})])
-    (network,) = fit.ensemble.networks
+    fit = fit_of(encoders={"view_1": own})
+    (network,) = fit.learner.ensemble.networks
     assert not is_rounded(network.encoders[1])  # the user's own
     for part in (network.encoders[0], network.encoders[2], network.view_heads, network.maps):
         assert is_rounded(part)
-    for s, graph in enumerate(fit.shared.graphs):  # and features of nodes are those of the weights
+    for s, graph in enumerate(
+        fit.prepared.graphs.graphs
+    ):  # and features of nodes are those of the weights
         with torch.no_grad():
             expected = network.encoders[s](graph.rows.take(graph.nodes))
         features, scale = fit.trained[0].features[s]
         np.testing.assert_allclose(features * scale, expected, rtol=1e-5, atol=1e-6)
-    (heads,) = fit_views([inputs_of(pseudo_labels=False)], view_tests=False)
-    assert not is_rounded(heads.ensemble.networks[0])
+    heads = fit_of(view_tests=False, pseudo_labels=False)
+    assert not is_rounded(heads.learner.ensemble.networks[0])
     assert heads.trained[0].plan.null is None
 
 
@@ -165,6 +168,9 @@ class OwnCoupling(hv.HOTReferenceSpec):
     ids=str,
 )
 def test_networks_that_are_trained_together_differ_in_seeds_and_weights_alone(parameters, is_same):
-    usual = {"view_regularizer": "autoencoder"}
-    one, other = (MemberFit(inputs_of(**{**usual, **p}), 0).group for p in ({}, parameters))
-    assert (one == other) == is_same
+    def group_of(**more):
+        model, arguments = classifier(0, **{"view_regularizer": "autoencoder", **more})
+        fit = prepared(model, **arguments)
+        return _group(fit.members[0], fit.p)
+
+    assert (group_of() == group_of(**parameters)) == is_same

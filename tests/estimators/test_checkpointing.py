@@ -21,7 +21,7 @@ from hotview.estimators.checkpointing import (
     explained_loss,
 )
 from hotview.training.checkpoint import _CHECKPOINT, read_checkpoint
-from tests.estimators.small_fits import SMALL, may_collapse
+from tests.estimators.small_fits import SMALL, data_of, may_collapse
 
 DATA = make_views(60, n_views=3, labeled=0.5, random_state=0)
 
@@ -244,7 +244,7 @@ PEOPLE = make_views(80, n_views=2, labeled=0.5, random_state=0)
 
 @pytest.fixture
 def compare_with(monkeypatch):
-    """Compares the inputs of the second of two processes with those of the first."""
+    """Compares the data of the second of two processes with those of the first."""
 
     def compare(ours, first):
         sent, gathered = [], []
@@ -252,23 +252,22 @@ def compare_with(monkeypatch):
         monkeypatch.setattr(
             checkpointing, "all_gather_arrays", lambda x: gathered.append(x) or gathered
         )
-        check_same_everywhere(first)
-        check_same_everywhere(ours)
+        check_same_everywhere(*first)
+        check_same_everywhere(*ours)
 
     return compare
 
 
-def fit_inputs(views=PEOPLE.linked, y=PEOPLE.linked_target, **settings):
-    model = MultiViewClassifier(random_state=0, **settings)
-    return model._inputs(Xs=views, y=y, parameters=model.get_params(deep=False))
+def people(views=PEOPLE.linked, y=PEOPLE.linked_target, **settings):
+    return data_of(MultiViewClassifier(random_state=0, **settings), views, y)
 
 
 def test_labels_are_compared_by_what_they_are_and_parameters_of_rank_zero_are_not(compare_with):
-    check_same_inputs(fit_inputs(), None)  # one process agrees with itself
+    check_same_inputs(*people(), None)  # one process agrees with itself
     y = np.where(PEOPLE.linked_target == 0, "a", "b").astype(object)
     again = np.array(["".join(list(label)) for label in y], dtype=object)
-    ours = fit_inputs(y=again, verbose=True, callbacks=[print], checkpoint="mine.checkpoint")
-    compare_with(ours, fit_inputs(y=y, callbacks=[lambda epoch: None]))
+    ours = people(y=again, verbose=True, callbacks=[print], checkpoint="mine.checkpoint")
+    compare_with(ours, people(y=y, callbacks=[lambda epoch: None]))
 
 
 CHANGED = {name: X.copy() for name, X in PEOPLE.linked.items()}
@@ -285,7 +284,7 @@ CHANGED["view_1"][-1] += 1
 )
 def test_what_differs_is_refused_by_name(ours, what, compare_with):
     with pytest.raises(ValueError, match=f"rank 1 has other {what} than rank 0. Seed whatever"):
-        compare_with(fit_inputs(**ours), fit_inputs())
+        compare_with(people(**ours), people())
 
 
 class Packed(LazyRows):
@@ -298,8 +297,7 @@ class Packed(LazyRows):
 def test_of_rows_that_must_be_unpacked_the_number_is_compared(compare_with):
     def packed(n):
         views = [Packed(np.zeros((n, 3)), np.array([0, 5, n])) for _ in range(2)]
-        model = MultiViewEncoder(random_state=0)
-        return model._inputs(Xs=views, parameters=model.get_params(deep=False))
+        return data_of(MultiViewEncoder(random_state=0), views)
 
     compare_with(packed(9), packed(9))
     with pytest.raises(ValueError, match="other unaligned rows of view 'view_0'; unaligned"):

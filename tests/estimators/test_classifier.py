@@ -1,4 +1,5 @@
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain, combinations
 
@@ -12,12 +13,11 @@ from sklearn.metrics import accuracy_score
 
 from hotview import MultiViewClassifier, load
 from hotview.datasets import make_views
-from hotview.estimators import inputs as inputs_module
-from hotview.estimators import member_fit
-from hotview.estimators.fit import EnsembleFit, fit_views
-from hotview.semisupervised import label_folds
-from hotview.semisupervised.pseudo_labels import label_nodes
-from tests.estimators.small_fits import UNCOUPLED, may_collapse
+from hotview.estimators import fit as fit_module
+from hotview.estimators import networks
+from hotview.estimators.fit import fit_estimators
+from hotview.semisupervised import soft_labels
+from tests.estimators.small_fits import UNCOUPLED, data_of, may_collapse, prepared
 
 SETTINGS = {**UNCOUPLED, "view_regularizer": "none", "learning_rate": 0.01}
 PLAIN = {"pseudo_labels": False, "fusion": "average"}
@@ -95,7 +95,8 @@ def test_it_learns_from_all_views_and_from_each(model, semisupervised):
     assert model.out_of_fold_ == {}  # nothing is left out where all count alike
     assert model.batch_size_ == 110  # 40 linked and 70 unaligned rows of view_2
     given = [None, UNALIGNED["view_1"], None]
-    assert small()._inputs(LINKED, Y, unaligned=given).tables.unaligned.keys() == {"view_1"}
+    data, _ = data_of(small(), LINKED, Y, unaligned=given)
+    assert [len(data.unlinked(s)) for s in range(3)] == [0, len(UNALIGNED["view_1"]), 0]
     # With pseudo-labels, the joint head is not trained.
     assert {"classification", "view_heads"} & set(semisupervised.history_.names) == {"view_heads"}
     for one in (model, semisupervised):
@@ -242,8 +243,8 @@ def test_validation_rows_that_do_not_fit(validation, error, message):
 def test_a_fraction_is_the_same_as_rows_whose_labels_are_not_given():
     arguments = {"unaligned": UNALIGNED, "unaligned_y": {"view_1": hide(DATA.target["view_1"], 3)}}
     held_out = voting(validation_fraction=0.25, n_estimators=2)
-    inputs = held_out._inputs(LINKED, Y, **arguments)
-    rows = inputs.validation.rows
+    data, _ = data_of(held_out, LINKED, Y, **arguments)
+    rows = data.validation.links[:, 0]
     assert len(rows) == len(Y) // 4
     known = np.where(np.isin(np.arange(len(Y)), rows), -1, Y)
     found = held_out.fit(LINKED, Y, **arguments)
@@ -256,11 +257,11 @@ def test_a_fraction_is_the_same_as_rows_whose_labels_are_not_given():
         scores = ([each["validation_score"] for each in m.histories_] for m in (found, other))
         assert np.array_equal(*scores) == np.array_equal(y, Y[rows])
     same, again, other = (  # a generator draws the rows, too
-        held_out.set_params(random_state=np.random.default_rng(seed))._inputs(LINKED, Y).validation
+        data_of(held_out.set_params(random_state=np.random.default_rng(seed)), LINKED, Y)[0]
         for seed in (0, 0, 1)
     )
-    np.testing.assert_array_equal(same.rows, again.rows)
-    assert not np.array_equal(same.rows, other.rows)
+    np.testing.assert_array_equal(same.validation.links, again.validation.links)
+    assert not np.array_equal(same.validation.links, other.validation.links)
 
 
 @pytest.mark.parametrize(
@@ -329,13 +330,13 @@ def test_the_callers_gradient_mode_and_default_dtype_do_not_matter():
 
 
 def test_ctrl_c_in_the_last_pass_does_not_lose_what_was_learned(monkeypatch, press_ctrl_c):
-    draw = member_fit.draw_null
+    draw = networks.draw_null
 
     def pressed(*arguments):
         press_ctrl_c()
         return draw(*arguments)
 
-    monkeypatch.setattr(member_fit, "draw_null", pressed)
+    monkeypatch.setattr(networks, "draw_null", pressed)
     with pytest.warns(UserWarning, match="interrupted"):
         model = small(coupling="hot-reference").fit(LINKED, Y, unaligned=UNALIGNED)
     assert model.plan_ is not None
@@ -353,18 +354,22 @@ def test_one_model_serves_several_threads(semisupervised):
 
 def test_labels_that_are_left_out_do_not_influence_who_left_them_out(monkeypatch):
     # Two weights of every view, and the shares of the classes, are estimated from all labels.
-    monkeypatch.setattr(label_folds, "calibrate", lambda graphs, *_: np.ones((len(graphs), 2)))
-    monkeypatch.setattr(inputs_module, "class_priors", lambda codes, n: np.full((3, n), 1 / n))
+    monkeypatch.setattr(soft_labels, "calibrate", lambda graphs, *_: np.ones((len(graphs), 2)))
+    monkeypatch.setattr(soft_labels, "class_priors", lambda codes, n: np.full((3, n), 1 / n))
     own = {"view_1": DATA.target["view_1"]}
-    inputs = voting()._inputs(LINKED, Y, unaligned=UNALIGNED, unaligned_y=own)
-    (expected,) = fit_views([inputs])
-    rows, n_linked = inputs.held_out[1], len(Y)
-    linked, others = inputs.labels.linked.copy(), inputs.labels.unaligned["view_1"].copy()
-    for codes, i in ((linked, rows[rows < n_linked][4]), (others, rows[-4] - n_linked)):
-        codes[i] = (codes[i] + 1) % 3
-    labels = replace(inputs.labels, linked=linked, unaligned={"view_1": others})
-    (changed,) = fit_views([replace(inputs, labels=labels)])
-    before, after = ([x.scores for x in fit.left_out] for fit in (expected, changed))
+    data, p = data_of(voting(), LINKED, Y, unaligned=UNALIGNED, unaligned_y=own)
+    (expected,) = fit_estimators([(data, p)])
+    folds = [member.data.left_out(data)[0] for member in expected.prepared.members]
+    monkeypatch.setattr(
+        fit_module, "make_folds", lambda data, *_: [data.hide(rows) for rows in folds]
+    )
+    is_linked, codes = (folds[1] >= 0).all(axis=1), [one.copy() for one in data.codes]
+    for row in (folds[1][is_linked][4], folds[1][~is_linked][-4]):
+        for s in np.flatnonzero(row >= 0):
+            codes[s][row[s]] = (codes[s][row[s]] + 1) % 3
+    changed = replace(data, targets=replace(data.targets, codes=tuple(codes)))
+    (changed,) = fit_estimators([(changed, p)])
+    before, after = ([x.scores for x in fit.learner.left_out] for fit in (expected, changed))
     # The member that left them out predicts the same bits, and is now wrong about them, or right.
     np.testing.assert_array_equal(after[1].scores, before[1].scores)
     np.testing.assert_array_equal(after[1].joint, before[1].joint)
@@ -372,22 +377,26 @@ def test_labels_that_are_left_out_do_not_influence_who_left_them_out(monkeypatch
     for r in (0, 2):  # the others are trained on them
         assert not np.array_equal(after[r].scores, before[r].scores)
     # In the end all predictors are fitted to all labels.
-    knn = [fit.ensemble.predictors.knn[1] for fit in (expected, changed)]
+    knn = [fit.learner.ensemble.predictors.knn[1] for fit in (expected, changed)]
     assert not np.allclose(knn[0].soft_labels, knn[1].soft_labels, atol=1e-3)
 
 
-def test_small_tables_are_trained_on_for_as_many_steps_as_large_ones():
-    for n, settings, expected in (
-        (40, {"steps_per_epoch": 5}, (16, 5)),
-        (40, {"steps_per_epoch": 30}, (10, 30)),
-        (1000, {"batch_size": 4}, (10, 60)),  # where one pass would take 250
+def test_small_tables_are_trained_on_for_as_many_steps_as_large_ones(monkeypatch):
+    def look(trainer, schedule, *_):
+        found.append((schedule.max_epochs, schedule.steps_per_epoch))
+
+    monkeypatch.setattr(networks, "train", look)
+    found = []
+    for n, settings in (
+        (40, {"steps_per_epoch": 5}),
+        (40, {"steps_per_epoch": 30}),
+        (1000, {"batch_size": 4}),  # where one pass would take 250
     ):
         X = np.random.default_rng(0).normal(size=(n, 2))
         model = small(max_epochs=None, hidden=(), **settings)
-        ensemble = EnsembleFit(model._inputs([X, -X], np.arange(n) % 2))
-        ensemble.prepare()
-        schedule = ensemble.members[0].schedule()
-        assert (schedule.max_epochs, schedule.steps_per_epoch) == expected
+        fit = prepared(model, [X, -X], np.arange(n) % 2)
+        networks.train_networks([(fit.members, fit.p)], nullcontext(), None)
+    assert found == [(16, 5), (10, 30), (10, 60)]
 
 
 ODD = np.arange(40)[:, None] % 2  # the class
@@ -539,16 +548,16 @@ def test_a_view_without_labels_is_taught_over_rows_that_lack_a_third():
 
 
 def test_rows_that_are_left_out_do_not_teach(monkeypatch):
-    seen = []
+    seen, label_nodes = [], soft_labels.label_nodes
 
-    def look(graphs, labels, scores, weights, left_out, random):
-        seen.append(left_out)
-        return label_nodes(graphs, labels, scores, weights, left_out, random)
+    def look(*arguments):
+        seen.append(arguments[-2])
+        return label_nodes(*arguments)
 
-    monkeypatch.setattr(label_folds, "label_nodes", look)
+    monkeypatch.setattr(soft_labels, "label_nodes", look)
     arguments, _ = labels_in_one_view()
-    (fitted,) = fit_views([voting(max_epochs=1)._inputs(**arguments)])
-    for scores in fitted.left_out:
+    (fitted,) = fit_estimators([data_of(voting(max_epochs=1), **arguments)])
+    for scores in fitted.learner.left_out:
         # A third of the linked rows tells how good the views are that others teach.
         assert len(scores.linked.target) == 20
         assert (scores.linked.target == -1).all()

@@ -15,8 +15,7 @@ from torch import nn
 
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import make_views
-from hotview.estimators.fit import EnsembleFit
-from tests.estimators.small_fits import BOTH, KINDS, UNCOUPLED
+from tests.estimators.small_fits import BOTH, KINDS, UNCOUPLED, prepared
 
 PLAIN = {"pseudo_labels": False, "fusion": "average"}
 DATA = make_views(24, n_views=3, n_columns=[5, 6, 4], n_classes=2, labeled=1.0, random_state=0)
@@ -142,7 +141,8 @@ def test_encoders_of_ones_own_are_copied_and_trained(holder):
     given = {name: nn.Linear(X.shape[1], 2 + s) for s, (name, X) in enumerate(VIEWS.items())}
     encoders = given if holder is dict else holder(given.values())
     before = {name: f.weight.detach().clone() for name, f in given.items()}
-    model = fit(small(MultiViewEncoder, encoders=encoders, view_regularizer="autoencoder"))
+    settings = {"encoders": encoders, "view_regularizer": "autoencoder", "n_estimators": 2}
+    model = fit(small(MultiViewEncoder, **settings))
     for s, (name, module) in enumerate(given.items()):
         assert torch.equal(module.weight, before[name])
         assert module.training
@@ -150,7 +150,9 @@ def test_encoders_of_ones_own_are_copied_and_trained(holder):
         trained = model.network_.encoders[s]
         assert trained is not module
         assert 0 < (trained.weight - before[name]).abs().max() < 0.01  # three steps of Adam
-        assert model.transform(VIEWS)[name].shape == (24, 2 + s)
+        other = model.networks_[1].encoders[s]  # every member has a copy
+        assert not torch.equal(other.weight, trained.weight)
+        assert model.transform(VIEWS)[name].shape == (24, 2 * (2 + s))
 
 
 def test_views_without_an_encoder_of_ones_own_get_the_usual():
@@ -367,7 +369,7 @@ def test_views_that_no_label_reaches_are_refused_and_no_others(present, labels, 
     lost = [f"view_{s}" for s in range(3) if s not in reached(masks, labeled)]
     model = small(MultiViewClassifier)
     if not lost:
-        EnsembleFit(model._inputs(keep(masks), y, **more)).prepare()
+        prepared(model, keep(masks), y, **more)
         return
     names = " and ".join(map(repr, lost)) + (" has" if len(lost) == 1 else " have")
     with pytest.raises(ValueError, match=NEITHER.format(names)):
@@ -379,11 +381,11 @@ def test_a_label_that_the_first_member_leaves_out_is_a_label():
     present = np.eye(3, dtype=bool)[[0, 1] * 10 + [2]]  # nobody is in two views
     more = {"view_2": VIEWS["view_2"]}
     left_out = set()
-    for seed in range(6):  # the one label of view_2 is in some fold
+    for seed in range(6):  # the one label of view_2, its first row, is in some fold
         model = MultiViewClassifier(**{**UNCOUPLED, "n_estimators": 3, "random_state": seed})
-        inputs = model._inputs(keep(present), Y[:21], unaligned=more)
-        EnsembleFit(inputs).prepare()
-        left_out |= {r for r, rows in enumerate(inputs.held_out) if 20 in rows}
+        fit = prepared(model, keep(present), Y[:21], unaligned=more)
+        rows = [member.data.left_out(fit.rows.data)[0] for member in fit.members]
+        left_out |= {r for r, of_member in enumerate(rows) if 0 in of_member[:, 2]}
     assert 0 in left_out
 
 

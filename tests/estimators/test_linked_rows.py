@@ -12,12 +12,11 @@ import hotview as hv
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.cli.inspect import describe_model, result_lines
 from hotview.datasets import make_views
-from hotview.estimators.fit import EnsembleFit
 from hotview.evaluation.record.model_summary import describe_views
 from hotview.losses.specifications import as_coupling
 from hotview.similarity import CommonSpace, measure_common_space
 from tests.estimators import small_fits
-from tests.estimators.small_fits import BOTH, may_collapse
+from tests.estimators.small_fits import BOTH, may_collapse, prepared
 
 SMALL = {**small_fits.SMALL, "hidden": (16,), "encoder_dim": 8, "n_components": 4}
 SMALL |= {"max_epochs": 15, "batch_size": 100, "learning_rate": 0.003}
@@ -159,21 +158,19 @@ def test_networks_that_begin_at_random_are_aligned_by_the_terms_alone():
     assert model.history_["alignment"][-1] < model.history_["alignment"][0]
 
 
-def prepare(linked):
-    """What the members of a fit share."""
-    ensemble = EnsembleFit(MultiViewEncoder(**SMALL)._inputs(OWN, linked=linked))
-    ensemble.prepare()
-    return ensemble.shared
+def graphs_of(linked):
+    """What is computed from the rows, for all members of a fit."""
+    return prepared(MultiViewEncoder(**SMALL), OWN, linked=linked).graphs
 
 
 @may_collapse
 @pytest.mark.parametrize(("n", "n_aligned", "n_held_out"), ((2, 0, 0), (19, 19, 0), (20, 16, 4)))
 def test_few_linked_rows_are_not_held_out_and_fewer_not_aligned(n, n_aligned, n_held_out):
     linked = {name: X[:n] for name, X in LINKED.items()}
-    shared = prepare(linked)
-    assert (len(shared.links), len(shared.held_out_links)) == (n_aligned, n_held_out)
-    assert bool(shared.link_targets) == (n_aligned > 0)
-    numbers = [*map(tuple, shared.links), *map(tuple, shared.held_out_links)]
+    graphs = graphs_of(linked)
+    assert (len(graphs.links), len(graphs.held_out_links)) == (n_aligned, n_held_out)
+    assert bool(graphs.link_targets) == (n_aligned > 0)
+    numbers = [*map(tuple, graphs.links), *map(tuple, graphs.held_out_links)]
     assert len(set(numbers)) == len(numbers)
     model = fit(linked=linked, max_epochs=1)
     assert (model.common_space_ is None) == (n_held_out == 0)
@@ -212,14 +209,14 @@ def test_encoders_narrower_than_the_common_space_are_aligned_as_well(hidden):
 
 def test_a_row_that_is_held_out_influences_nothing():
     """Its match in another view may be anybody: the targets and the first step are the same."""
-    shared = []
+    found = []
     for swapped in (False, True):
         linked = {name: X.copy() for name, X in LINKED.items()}
         if swapped:
-            at = shared[0].held_out_links[:, 0]
+            at = found[0].held_out_links[:, 0]
             linked["view_0"][at] = linked["view_0"][np.roll(at, 1)]
-        shared.append(prepare(linked))
-    first, second = shared
+        found.append(graphs_of(linked))
+    first, second = found
     np.testing.assert_array_equal(first.links, second.links)
     for s, (a, b) in enumerate(zip(first.link_targets, second.link_targets, strict=True)):
         others = np.setdiff1d(np.arange(len(a)), first.held_out_links[:, s])

@@ -8,6 +8,7 @@ from scipy.stats import chisquare
 
 from hotview.semisupervised.class_prior import (
     class_priors,
+    replace_prior,
     share_evidence,
     shift_prior,
     shrink_shares,
@@ -83,3 +84,43 @@ def test_the_shift_by_hand():
     np.testing.assert_allclose(shift_prior(rows, population, prior), expected / expected.sum())
     few = np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]])  # which shift nothing
     np.testing.assert_allclose(shift_prior(few, np.full(2, 0.5), prior), prior)
+
+
+LOG_PRIOR = np.log([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2]])
+CLASSES = np.array(["x", "y", "z"])
+
+
+def prior_of(class_prior=None, class_weight=None, classes=CLASSES):
+    return np.exp(replace_prior(LOG_PRIOR, class_prior, class_weight, classes))
+
+
+def test_a_given_prior_is_that_of_all_views():
+    np.testing.assert_allclose(prior_of(), np.exp(LOG_PRIOR))  # without, it is that of the labels
+    given = {"z": np.float32(0.5), "x": 0.3, "y": 0.2}  # in any order
+    np.testing.assert_allclose(prior_of(given), [[0.3, 0.2, 0.5]] * 2)
+    np.testing.assert_allclose(prior_of("uniform"), np.full((2, 3), 1 / 3))
+    given = {0: 0.3, 1: 0.2, 5: 0.5}  # numbers may be classes
+    np.testing.assert_allclose(prior_of(given, classes=np.array([0, 1, 5]))[0], [0.3, 0.2, 0.5])
+
+
+def test_weights_multiply_the_prior():
+    expected = np.exp(LOG_PRIOR) * [1, 10, 2]
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(prior_of(None, {"y": 10, "z": 2}), expected)
+    given = {"x": 0.5, "y": 0.25, "z": 0.25}
+    found = prior_of(given, {"y": 4})
+    np.testing.assert_allclose(found, [[0.5 / 1.75, 1 / 1.75, 0.25 / 1.75]] * 2)
+    # Balanced weights are a uniform prior, unless one is given.
+    np.testing.assert_array_equal(prior_of(None, "balanced"), prior_of("uniform"))
+    np.testing.assert_allclose(prior_of(given, "balanced"), [[0.5, 0.25, 0.25]] * 2)
+    found = replace_prior(LOG_PRIOR, None, {"x": 0}, CLASSES)  # nearly none
+    assert np.isfinite(found).all()
+    assert (np.exp(found[:, 0]) < 1e-11).all()
+
+
+def test_priors_that_cannot_be_used_are_refused():
+    incomplete, too_little = {"x": 0.5, "y": 0.5}, {"x": 0.5, "y": 0.3, "z": 0.1}
+    negative, text = {"x": 1.5, "y": -0.3, "z": -0.2}, {"x": "0.5", "y": 0.25, "z": 0.25}
+    for prior in (incomplete, too_little, negative, text, np.array([0.5, 0.25, 0.25])):
+        with pytest.raises(ValueError, match=r"class_prior.* positive prob.* classes \['x'"):
+            prior_of(prior)

@@ -11,8 +11,9 @@ from hotview.semisupervised import ridge as ridge_module
 from hotview.semisupervised.graph import build_graph
 from hotview.semisupervised.knn import FLOOR
 from hotview.semisupervised.predictors import fit_joint, fit_predictors
-from hotview.semisupervised.pseudo_labels import ViewLabels, label_nodes, score_nodes
 from hotview.semisupervised.ridge import fit_ridge, thin_rows
+from hotview.semisupervised.soft_labels import label_nodes, score_nodes
+from tests.facts.small_data import links_of, make_data
 
 N_CLASSES = 3
 EQUAL = np.full(N_CLASSES, 1 / N_CLASSES)
@@ -188,21 +189,21 @@ def make_tables(n=60):
     return [X.astype(np.float32) for X in Xs], y
 
 
-def make_labels(y, n_labeled=12, log_prior=LOG_EQUAL, links=None, codes=None):
+def make_labels(y, n_labeled=12, links=None, codes=None):
     known = np.where(np.arange(len(y)) < n_labeled, y, -1)
-    links = np.repeat(np.arange(len(y))[:, None], 2, axis=1) if links is None else links
-    return ViewLabels([known, known] if codes is None else codes, links, log_prior)
+    return make_data(
+        [known, known] if codes is None else codes, links_of(len(y)) if links is None else links
+    )
 
 
-def fit(labels, Xs, features=()):
+def fit(labels, Xs, features=(), log_prior=LOG_EQUAL):
     random = np.random.default_rng(0)
     graphs = [build_graph(X, PCA().fit(X), K, random) for X in Xs]
-    nobody = np.zeros(len(labels.links), dtype=bool)
-    nodes = label_nodes(
-        graphs, labels, score_nodes(graphs, labels), np.array([[1.0, 0.5]] * 2), nobody, random
-    )
+    nobody, weights = np.zeros(len(labels.links), dtype=bool), np.array([[1.0, 0.5]] * 2)
+    scores = score_nodes(graphs, labels.codes, log_prior)
+    nodes = label_nodes(graphs, labels, log_prior, scores, weights, nobody, random)
     given = [[(f(graph.points), scale) for graph in graphs] for f, scale in features]
-    return fit_predictors(graphs, nodes, labels, given), graphs, nodes
+    return fit_predictors(graphs, nodes, labels, log_prior, given), graphs, nodes
 
 
 def as_rows(Xs):
@@ -238,7 +239,7 @@ def test_scores_by_neighbors_ridge_and_head_of_every_view_and_jointly():
 def test_the_prior_is_subtracted_from_logits_of_heads():
     Xs, y = make_tables()
     prior = np.array([[0.7, 0.2, 0.1], [0.2, 0.2, 0.6]])
-    model, _, _ = fit(make_labels(y, log_prior=np.log(prior)), Xs)
+    model, _, _ = fit(make_labels(y), Xs, log_prior=np.log(prior))
     rows = as_rows(Xs)
     # A head that predicts the prior tells nothing.
     heads = {s: torch.from_numpy(np.tile(np.log(prior[s]), (60, 1))).float() for s in rows}
@@ -314,14 +315,14 @@ def test_all_predictors_move_to_a_device():
 
 def test_the_joint_ridge_is_fitted_to_labeled_rows_of_whichever_views_they_have():
     Xs, y = make_tables()
-    links = np.repeat(np.arange(60)[:, None], 2, axis=1)
+    links = links_of(60)
     links[:4, 1] = -1
     links[4:8, 0] = -1
     prior = np.array([[0.6, 0.3, 0.1], [0.4, 0.3, 0.3]])
-    labels = make_labels(y, 20, np.log(prior), links)
+    labels = make_labels(y, 20, links)
     random = np.random.default_rng(0)
     graphs = [build_graph(X, PCA().fit(X), K, random) for X in Xs]
-    found = fit_joint(graphs, labels)
+    found = fit_joint(graphs, labels, np.log(prior))
     zeros = [X[:20].copy() for X in Xs]
     zeros[1][:4] = 0
     zeros[0][4:8] = 0
@@ -335,7 +336,7 @@ def test_the_joint_ridge_is_fitted_to_labeled_rows_of_whichever_views_they_have(
 def test_without_a_labeled_row_of_two_views_there_is_no_joint_ridge():
     Xs, y = make_tables()
     assert fit(make_labels(y), Xs)[0].joint is not None
-    alone = np.repeat(np.arange(60)[:, None], 2, axis=1)
+    alone = links_of(60)
     alone[:12, 1] = -1  # labeled rows have one view, the other rows two
     nobody = np.empty((0, 2), dtype=np.int64)
     codes = [np.where(np.arange(60) < 12, y, -1), np.where(np.arange(60) > 50, y, -1)]

@@ -265,7 +265,7 @@ def measure_separation(values: Array, codes: IntArray, *, ordered: bool) -> Sepa
     Examples
     --------
     >>> import numpy as np
-    >>> from hotview.estimators.leakage import measure_separation
+    >>> from hotview.data.leakage import measure_separation
     >>> codes = np.repeat([0, 1], 10)
     >>> found = measure_separation(np.arange(20.0), codes, ordered=True)
     >>> found.n_errors, round(np.exp(-found.log_chance))  # 20! / (10! 10!) orders, 2 are sorted

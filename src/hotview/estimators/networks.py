@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -182,7 +183,7 @@ def prepare_member(
     p : dict of str to object
         The parameters of the estimator.
     encoders : sequence of nn.Module or None
-        Encoders of the user's own.
+        Encoders of the user's own; the network has copies.
     random : Randomness
         The member's random numbers.
     number : int
@@ -209,7 +210,8 @@ def prepare_member(
         0 if data.targets is None else len(data.targets.classes),
         regularizer.needs_decoders,
     )
-    network = make_network(widths, random.stage("network").torch, encoders, data.names).to(device)
+    own = copy.deepcopy(list(encoders))  # every member trains its own
+    network = make_network(widths, random.stage("network").torch, own, data.names).to(device)
     objective = _objective(training_rows, data, p, n_points, random).to(device)
     is_sum = coupling.reduction == "sum"
     variance = 1 / (objective.coupling.n_constrained(len(rows.views)) * (n_points if is_sum else 1))
@@ -368,8 +370,9 @@ def train_networks(
 def has_own_modules(p: Mapping[str, Any]) -> bool:
     """Whether an encoder, the coupling or the view regularizer is a module of the user's."""
     given = p["encoders"]
-    own = given.values() if isinstance(given, Mapping) else given or ()
-    return any(f is not None for f in own) or None in (
+    own = given.values() if isinstance(given, Mapping) else given
+    # What cannot be encoders at all is refused by `encoders_of`.
+    return (isinstance(own, Iterable) and any(f is not None for f in own)) or None in (
         p["coupling"].name,
         p["view_regularizer"].name,
     )

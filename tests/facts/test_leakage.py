@@ -8,14 +8,15 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from hotview import MultiViewClassifier, MultiViewEncoder
-from hotview.datasets import load_handwritten
-from hotview.estimators.leakage import (
+from hotview import MultiViewClassifier
+from hotview.data import encoder_data, labeled_data
+from hotview.data.leakage import (
     _interval_errors,
     find_leaks,
     leakage_warnings,
     measure_separation,
 )
+from hotview.datasets import load_handwritten
 
 
 def draw(n=60, n_classes=3, n_columns=5, seed=0):
@@ -29,12 +30,12 @@ def draw(n=60, n_classes=3, n_columns=5, seed=0):
 
 
 def leaks_of(views, y, **more):
-    found, *_ = find_leaks(MultiViewClassifier(random_state=0)._inputs(views, y, **more))
+    found, *_ = find_leaks(labeled_data(views, y, **more))
     return [(leak.view, leak.column) for leak in found]
 
 
 def warnings_of(views, y, **more):
-    return list(leakage_warnings(MultiViewClassifier(random_state=0)._inputs(views, y, **more)))
+    return list(leakage_warnings(labeled_data(views, y, **more)))
 
 
 LEAK = [("b", "2 (counted from 0)")]
@@ -148,9 +149,9 @@ def test_real_columns_raise_no_alarm():
 
 
 def test_an_encoder_has_no_classes():
-    inputs = MultiViewEncoder(random_state=0)._inputs(draw()[0])
-    assert find_leaks(inputs) == ([], 0, 0)
-    assert list(leakage_warnings(inputs)) == []
+    data = encoder_data(draw()[0], None, paired=False)
+    assert find_leaks(data) == ([], 0, 0)
+    assert list(leakage_warnings(data)) == []
 
 
 def brute_force(counts, n_intervals):

@@ -1,7 +1,5 @@
 """Labels of all rows: propagated, calibrated, and taught by other views over linked rows."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -9,25 +7,27 @@ from scipy.special import softmax
 from sklearn.decomposition import PCA
 
 from hotview.semisupervised import graph as graph_module
-from hotview.semisupervised import pseudo_labels as module
-from hotview.semisupervised.class_prior import share_evidence, shift_prior
+from hotview.semisupervised import soft_labels as module
+from hotview.semisupervised.class_prior import class_priors, share_evidence, shift_prior
 from hotview.semisupervised.graph import build_graph
 from hotview.semisupervised.knn import FLOOR
-from hotview.semisupervised.label_folds import LabelFold, label_fold, propagate_labels
 from hotview.semisupervised.label_transfer import anchor_profiles, profile_agreement
-from hotview.semisupervised.pseudo_labels import (
+from hotview.semisupervised.ridge import fit_ridge
+from hotview.semisupervised.soft_labels import (
     NodeScores,
-    ViewLabels,
     calibrate,
     doubt_priors,
+    label_fold,
     label_nodes,
     linked_nodes,
     make_soft_labels,
+    node_order,
+    propagate_labels,
     score_nodes,
     shift_priors,
 )
-from hotview.semisupervised.ridge import fit_ridge
 from hotview.semisupervised.super_learner import fit_weights
+from tests.facts.small_data import links_of, make_data
 
 N_CLASSES, K = 3, 6
 
@@ -46,34 +46,36 @@ def make_tables(sizes=(70, 60), columns=(5, 4), n_linked=20, gap=4.0, seed=0):
     return [X.astype(np.float32) for X in tables], targets
 
 
-def links(n, n_views=2):
-    return np.repeat(np.arange(n)[:, None], n_views, axis=1)
-
-
-def label(targets, labeled, n_linked=20, prior=None):
+def label(targets, labeled, n_linked=20, links=None):
     """Labels of some rows of every view."""
     codes = []
     for y, rows in zip(targets, labeled, strict=True):
         codes.append(np.full(len(y), -1))
         codes[-1][rows] = y[rows]
-    prior = np.full(N_CLASSES, 1 / N_CLASSES) if prior is None else np.array(prior)
-    log_prior = np.log(np.tile(prior, (len(targets), 1)))
-    return ViewLabels(codes, links(n_linked, len(targets)), log_prior)
+    return make_data(codes, links_of(n_linked, len(targets)) if links is None else links)
 
 
-def make_graphs(tables, labels, k=K, seed=0):
+def log_priors(prior=(1 / 3, 1 / 3, 1 / 3), n_views=2):
+    return np.log(np.tile(prior, (n_views, 1)))
+
+
+EQUAL = log_priors()
+
+
+def make_graphs(tables, data, k=K, seed=0):
     return [
-        build_graph(X, PCA().fit(X), k, np.random.default_rng(seed), labels.node_order(s))
+        build_graph(X, PCA().fit(X), k, np.random.default_rng(seed), node_order(data, s))
         for s, X in enumerate(tables)
     ]
 
 
-def run(tables, labels, graphs=None, seed=0, left_out=None, weights=(1.0, 0.5)):
+def run(tables, data, graphs=None, prior=(1 / 3, 1 / 3, 1 / 3), left_out=(), weights=(1.0, 0.5)):
     """Labels of the nodes of every view."""
-    graphs = graphs or make_graphs(tables, labels)
-    left_out = np.zeros(len(labels.links), dtype=bool) if left_out is None else left_out
-    scores, weights = score_nodes(graphs, labels), np.array([weights] * len(graphs))
-    return label_nodes(graphs, labels, scores, weights, left_out, np.random.default_rng(seed))
+    graphs = graphs or make_graphs(tables, data)
+    is_out = np.isin(np.arange(len(data.links)), left_out)
+    prior, weights = log_priors(prior, len(graphs)), np.array([weights] * len(graphs))
+    scores, random = score_nodes(graphs, data.codes, prior), np.random.default_rng(0)
+    return label_nodes(graphs, data, prior, scores, weights, is_out, random)
 
 
 def slow_probabilities(graph, codes):
@@ -88,32 +90,10 @@ def slow_probabilities(graph, codes):
 NOTHING = np.empty(0, dtype=np.int64)
 
 
-def test_labels_of_linked_individuals():
-    codes = [np.array([2, -1, 0, -1]), np.array([0, 2, -1, 1])]
-    rows = np.array([[2, 0], [0, 1], [1, 2], [-1, 3], [3, -1]])
-    labels = ViewLabels(codes, rows, np.zeros((2, 3)))
-    assert labels.target.tolist() == [0, 2, -1, 1, -1]
-    assert labels.n_classes == [2, 3]
-    assert labels.pairs(0, 1).tolist() == [[2, 0], [0, 1], [1, 2]]
-    assert labels.pairs(1, 0).tolist() == [[0, 2], [1, 0], [2, 1]]
-
-
-def test_left_out_are_linked_individuals_once_and_rows_of_one_view():
-    given = [np.array([2, -1, 0, 1, 1, -1]), np.array([2, 0, -1, 0])]
-    rows = np.array([[0, 0], [2, 1], [1, 2], [3, -1]])
-    left = [np.array([-1, -1, 0, -1, -1, -1]), np.array([-1, 0, -1, -1])]
-    before, after = (ViewLabels(codes, rows, np.zeros((2, 3))) for codes in (given, left))
-    found, target = after.left_out(before)
-    assert found.tolist() == [[0, 0], [3, -1], [4, -1], [-1, 3]]
-    assert target.tolist() == [2, 1, 1, 0]
-    assert before.left_out(before)[0].shape == (0, 2)
-
-
 def test_anchors_and_labeled_rows_become_nodes_first():
     codes = np.full(500, -1)
     codes[[499, 250, 3]] = [0, 1, 2]
-    labels = ViewLabels([codes, codes], links(300), np.zeros((2, 3)))
-    order = labels.node_order(0)
+    order = node_order(make_data([codes, codes], links_of(300)), 0)
     assert order[:200].tolist() == list(range(200))
     assert order[200:203].tolist() == [3, 250, 499]
     assert set(order.tolist()) == {*range(300), 499}
@@ -122,9 +102,9 @@ def test_anchors_and_labeled_rows_become_nodes_first():
 def test_labels_are_propagated_along_the_graph_and_learned_by_ridge_regressions():
     tables, targets = make_tables()
     prior = np.array([0.6, 0.3, 0.1])
-    labels = label(targets, [np.arange(30)] * 2, prior=prior)
+    labels = label(targets, [np.arange(30)] * 2)
     graphs = make_graphs(tables, labels)
-    for s, found in enumerate(score_nodes(graphs, labels)):
+    for s, found in enumerate(score_nodes(graphs, labels.codes, log_priors(prior))):
         expected = slow_probabilities(graphs[s], labels.codes[s])
         np.testing.assert_allclose(found.propagated, expected, atol=1e-4)
         np.testing.assert_allclose(found.scores[:, 0], np.log(found.propagated + FLOOR))
@@ -136,31 +116,28 @@ def test_labels_are_propagated_along_the_graph_and_learned_by_ridge_regressions(
 
 def test_weights_are_those_of_labels_that_were_left_out():
     tables, targets = make_tables(gap=2.0)
-    labels = label(targets, [np.arange(60)] * 2, prior=(0.5, 0.3, 0.2))
+    labels, prior = label(targets, [np.arange(60)] * 2), log_priors((0.5, 0.3, 0.2))
     graphs = make_graphs(tables, labels)
-    members, scores, left = [], [], []
-    for fold in (np.arange(0, 30), np.arange(30, 60)):
-        some = label(targets, [np.setdiff1d(np.arange(60), fold)] * 2, prior=(0.5, 0.3, 0.2))
-        members.append((some, score_nodes(graphs, some)))
-        scores.append(members[-1][1][0].scores[fold])
-        left.append(targets[0][fold])
-    found = calibrate(graphs, members, labels.codes)
+    halves = np.arange(0, 30), np.arange(30, 60)
+    folds = [label(targets, [np.setdiff1d(np.arange(60), half)] * 2) for half in halves]
+    scores = [score_nodes(graphs, fold.codes, prior) for fold in folds]
+    found = calibrate(graphs, labels, folds, scores, prior)
+    left = np.concatenate([of_fold[0].scores[h] for of_fold, h in zip(scores, halves, strict=True)])
     start = np.array(module._PRIOR_WEIGHTS)
-    scores, left = np.concatenate(scores), np.concatenate(left)
-    expected = fit_weights(scores, left, labels.log_prior[0], start, module._SHRINKAGE)
+    expected = fit_weights(left, targets[0][:60], prior[0], start, module._SHRINKAGE)
     np.testing.assert_allclose(found[0], expected)
-    none = calibrate(graphs, [(labels, score_nodes(graphs, labels))], labels.codes)
+    known = score_nodes(graphs, labels.codes, prior)
+    none = calibrate(graphs, labels, [labels], [known], prior)
     np.testing.assert_array_equal(none, [start, start])  # nothing was left out
 
 
 def test_the_posterior_is_the_likelihood_times_the_prior_and_labels_are_certain():
     tables, targets = make_tables()
     prior = np.array([0.6, 0.3, 0.1])
-    labels = label(targets, [np.arange(30)] * 2, prior=prior)
+    labels = label(targets, [np.arange(30)] * 2)
     graphs = make_graphs(tables, labels)
-    everybody = np.ones(20, dtype=bool)
-    found = run(tables, labels, graphs, left_out=everybody, weights=(0.8, 0.3))
-    for s, scores in enumerate(score_nodes(graphs, labels)):
+    found = run(tables, labels, graphs, prior, left_out=np.arange(20), weights=(0.8, 0.3))
+    for s, scores in enumerate(score_nodes(graphs, labels.codes, log_priors(prior))):
         logits = 0.8 * scores.scores[:, 0] + 0.3 * scores.scores[:, 1] + np.log(prior)
         expected = softmax(logits, axis=1)
         expected[:30] = np.eye(3)[targets[s][:30]]
@@ -185,23 +162,24 @@ def test_a_view_without_labels_receives_them_over_linked_rows():
 def test_rows_whose_label_is_only_left_out_teach_nobody():
     tables, targets = make_tables(sizes=(150, 150), gap=8.0)
     prior = (0.6, 0.3, 0.1)
-    labels = label(targets, [np.arange(20, 150), NOTHING], prior=prior)
-    before = [*(c.copy() for c in labels.codes), labels.links.copy(), labels.log_prior.copy()]
+    labels = label(targets, [np.arange(20, 150), NOTHING])
+    before = [*(c.copy() for c in labels.codes), labels.links.copy()]
     graphs = make_graphs(tables, labels)
-    untaught = run(tables, labels, graphs, left_out=np.ones(20, dtype=bool))[1]
+    untaught = run(tables, labels, graphs, prior, left_out=np.arange(20))[1]
     assert not untaught.taught
     np.testing.assert_allclose(untaught.votes, 1 / 3)  # as if all classes had the same mass
     np.testing.assert_allclose(untaught.posterior, np.tile(prior, (150, 1)))
     assert (untaught.ridge.weights[0] == 0).all()
-    some = np.arange(20) % 2 == 0  # are no links
-    taught, full = run(tables, labels, graphs, left_out=some)[1], run(tables, labels, graphs)[1]
-    unlinked = ViewLabels(labels.codes, labels.links[~some], labels.log_prior)
-    expected = run(tables, unlinked, graphs)[1]
+    some = np.arange(0, 20, 2)  # are no links
+    taught = run(tables, labels, graphs, prior, left_out=some)[1]
+    full = run(tables, labels, graphs, prior)[1]
+    unlinked = make_data(labels.codes, labels.links[1::2])
+    expected = run(tables, unlinked, graphs, prior)[1]
     assert taught.taught
     np.testing.assert_array_equal(taught.votes, expected.votes)
     np.testing.assert_array_equal(taught.posterior, expected.posterior)
     assert not np.allclose(taught.votes, full.votes, atol=1e-3)
-    for x, old in zip([*labels.codes, labels.links, labels.log_prior], before, strict=True):
+    for x, old in zip([*labels.codes, labels.links], before, strict=True):
         np.testing.assert_array_equal(x, old)  # nothing is changed
 
 
@@ -228,13 +206,12 @@ def test_what_other_views_say_is_added_and_divided_by_the_root_of_their_number()
     graphs = make_graphs(tables, labels)
     random = np.random.default_rng(0)
     logits = [random.normal(size=(80, 3)), random.normal(size=(80, 3)), None]
-    unlabeled = np.arange(20) < 15
-    rows, total = module._linked_likelihoods(graphs, labels, logits, 2, unlabeled)
+    rows, total = module._linked_likelihoods(graphs, labels.links[:15], logits, 2, 3)
     expected = [logits[1][i] for i in range(5)]
     expected += [(logits[0][i] + logits[1][i]) / np.sqrt(2) for i in range(9, 15)]
     assert rows.tolist() == [*range(5), *range(9, 15)]
     np.testing.assert_allclose(total, expected)
-    rows, total = module._linked_likelihoods(graphs, labels, logits, 0, unlabeled)
+    rows, total = module._linked_likelihoods(graphs, labels.links[:15], logits, 0, 3)
     assert rows.tolist() == list(range(8, 15))  # not by what the view itself says
     np.testing.assert_allclose(total, logits[1][8:15])
 
@@ -246,7 +223,7 @@ def test_a_view_keeps_its_own_labels_of_the_classes_that_it_has(monkeypatch, n_n
     own = np.flatnonzero(targets[1] < 2)[20:60]
     labels = label(targets, [np.arange(20, 150), own])
     graphs = make_graphs(tables, labels)
-    pairs = linked_nodes(*graphs, labels.pairs(0, 1))
+    pairs = linked_nodes(*graphs, labels.links)
     both = set.intersection(*(set(graph.nodes.tolist()) for graph in graphs)) & set(range(20))
     assert [set(g.nodes[at].tolist()) for g, at in zip(graphs, pairs.T, strict=True)] == [both] * 2
     posterior = run(tables, labels, graphs)[1].posterior
@@ -269,7 +246,7 @@ def test_class_probabilities_count_by_how_much_they_know():
     seeds[rows] = q * certainty[:, None]
     F = np.linalg.solve(np.eye(len(seeds)) - 0.95 * graph.adjacency.toarray(), seeds)
     F /= seeds.sum(axis=0)
-    found = module._score_view(graph, labels, 0, rows, q)
+    found = module._score_view(graph, labels.codes[0], EQUAL[0], rows, q)
     np.testing.assert_allclose(found.propagated, F / F.sum(axis=1, keepdims=True), atol=1e-4)
     X, Y = tables[0], np.vstack([np.eye(3)[targets[0][20:]], q])
     weight = np.r_[np.ones(50), certainty]
@@ -282,17 +259,18 @@ def test_class_probabilities_count_by_how_much_they_know():
 def test_transport_weighs_by_trust_and_by_how_few_rows_are_linked(monkeypatch, n_linked, trust):
     """w = 0.25 + 0.65 · trust · min(1, 40 / (20 + n)), beside 3 · propagation + 0.5 · ridge."""
     tables, targets = make_tables(sizes=(80, 80), n_linked=40)
-    prior = (0.5, 0.3, 0.2)
-    labels = label(targets, [np.arange(40, 80), NOTHING], n_linked=n_linked, prior=prior)
+    prior = log_priors((0.5, 0.3, 0.2))
+    labels = label(targets, [np.arange(40, 80), NOTHING], n_linked=n_linked)
     graphs = make_graphs(tables, labels)
     random = np.random.default_rng(0)
     moved = random.dirichlet(np.ones(3), size=80)
     monkeypatch.setattr(module, "_transport", lambda *_: (moved, trust))
     rows, q = np.arange(n_linked), random.dirichlet(np.ones(3), size=n_linked)
-    found = module._transfer(graphs, labels, [None, None], 1, rows, q, random)
-    local = module._score_view(graphs[1], labels, 1, rows, q).scores
+    own = labels.codes[1], rows, q
+    found = module._transfer(graphs, labels.links, [None, None], prior, 1, *own, random)
+    local = module._score_view(graphs[1], labels.codes[1], prior[1], rows, q).scores
     w = 0.25 + 0.65 * trust * min(1.0, 40 / (20 + n_linked))
-    pooled = w * (np.log(moved + FLOOR) - np.log(prior))
+    pooled = w * (np.log(moved + FLOOR) - prior[1])
     pooled += (1 - w) * (3 * local[:, 0] + 0.5 * local[:, 1])
     np.testing.assert_allclose(found.propagated, softmax(pooled, axis=1), rtol=1e-8)
 
@@ -305,13 +283,13 @@ def test_trust_in_transport_is_agreement_less_where_linked_rows_have_another_mix
     labels.links[:] = np.where(np.isin(targets[0][:60], classes)[:, None], labels.links, -1)
     graphs = make_graphs(tables, labels)
     weights = np.array([[1.0, 0.5]] * 2)
-    found = score_nodes(graphs, labels)
+    found = score_nodes(graphs, labels.codes, EQUAL)
     logits = [module._logits(x, w) for x, w in zip(found, weights, strict=True)]
-    _, trust = module._transport(graphs, labels, logits, 1, np.random.default_rng(0))
-    pairs = linked_nodes(*graphs, labels.pairs(0, 1))
+    _, trust = module._transport(graphs, labels.links, logits, EQUAL, 1, np.random.default_rng(0))
+    pairs = linked_nodes(*graphs, labels.links)
     P, Q = (anchor_profiles(g.adjacency, pairs[:, i]) for i, g in enumerate(graphs))
     agreement = min(1.0, profile_agreement(P, Q, pairs) / 0.3)
-    posterior = softmax(logits[0] + labels.log_prior[0], axis=1)
+    posterior = softmax(logits[0], axis=1)
     shift = share_evidence(posterior[pairs[:, 0]].sum(axis=0), posterior.mean(axis=0))
     assert trust == pytest.approx(agreement * (1 - shift))
     assert agreement > 0.1
@@ -327,24 +305,24 @@ def fake_scores(posterior):
 def test_linked_rows_of_another_mix_shift_the_prior():
     tables, targets = make_tables(sizes=(150, 150), n_linked=50)
     prior = np.array([0.5, 0.3, 0.2])
-    labels = label(targets, [np.arange(50, 150), NOTHING], n_linked=50, prior=prior)
+    labels = label(targets, [np.arange(50, 150), NOTHING], n_linked=50)
     graphs = make_graphs(tables, labels)
     of_nodes = np.tile([0.2, 0.4, 0.4], (150, 1))
     of_nodes[:50] = [0.8, 0.1, 0.1]
     likelihood = fake_scores(of_nodes / prior)
-    weights = np.array([[1.0, 0.0]] * 2)
-    found = shift_priors(graphs, labels, [[likelihood, None]] * 2, weights)
-    np.testing.assert_array_equal(found[0], labels.log_prior[0])
+    how = np.array([[1.0, 0.0]] * 2), log_priors(prior)
+    found = shift_priors(graphs, labels, [[likelihood, None]] * 2, *how)
+    np.testing.assert_array_equal(found[0], np.log(prior))
     shifted = shift_prior(of_nodes[:50], of_nodes.mean(axis=0), prior)
     np.testing.assert_allclose(found[1], np.log(shifted), rtol=1e-9)
     assert np.exp(found[1, 0]) > 0.6
     np.testing.assert_allclose(np.exp(found[1]).sum(), 1)
     same = fake_scores(np.ones((150, 3)))  # linked rows that are like all others
-    of_all = shift_priors(graphs, labels, [[same, None]], weights)
+    of_all = shift_priors(graphs, labels, [[same, None]], *how)
     np.testing.assert_allclose(of_all[1], np.log(prior))
-    nobody = ViewLabels(labels.codes, np.empty((0, 2), np.int64), labels.log_prior)
-    unlinked = shift_priors(graphs, nobody, [[likelihood, None]], weights)
-    np.testing.assert_array_equal(unlinked, labels.log_prior)
+    nobody = make_data(labels.codes, links_of(0))
+    unlinked = shift_priors(graphs, nobody, [[likelihood, None]], *how)
+    np.testing.assert_array_equal(unlinked, log_priors(prior))
     doubted = doubt_priors(found, labels)
     np.testing.assert_array_equal(doubted[0], found[0])  # has labels
     roots = np.exp(found[1]) ** module._DOUBT
@@ -359,7 +337,7 @@ def test_soft_labels_are_labels_where_known_and_those_of_neighbors_for_rows_that
     tables, targets = make_tables(gap=8.0)
     labels = label(targets, [np.arange(9)] * 2)
     graphs = make_graphs(tables, labels)
-    probabilities = score_nodes(graphs, labels)[0].propagated
+    probabilities = score_nodes(graphs, labels.codes, EQUAL)[0].propagated
     found = make_soft_labels(graphs[0], probabilities, labels.codes[0])
     assert found.dtype == torch.float32
     assert found[:9].tolist() == np.eye(3)[targets[0][:9]].tolist()
@@ -369,31 +347,31 @@ def test_soft_labels_are_labels_where_known_and_those_of_neighbors_for_rows_that
 
 
 def test_folds_are_scored_then_weighed_and_shifted_together_then_labeled():
-    (tables, targets), prior = make_tables(gap=2.0), (0.5, 0.3, 0.2)
+    tables, targets = make_tables(gap=2.0)
     linked = np.arange(10, 20)  # ten linked rows have a label, which both folds leave out
-    given = label(targets, [np.arange(10, 60), linked], prior=prior)
-    graphs, halves = make_graphs(tables, given), (np.arange(35, 60), np.arange(10, 35))
-    some = [label(targets, [half, []], prior=prior) for half in halves]
-    folds = [LabelFold.of(labels, given, f, 2) for f, labels in enumerate(some)]
-    assert [fold.silent.tolist() for fold in folds] == [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]
-    one_class = label(targets, [np.arange(60), [0]])  # silent rows score views without labels alone
-    assert len(LabelFold.of(one_class, one_class, 0, 2).silent) == 0
-    assert len(LabelFold.of(some[0], given, 0, 0).silent) == len(LabelFold(given).silent) == 0
-
+    given = label(targets, [np.arange(10, 60), linked])
+    graphs = make_graphs(tables, given)
+    rows = given.labeled()
+    folds = [
+        given.hide(rows[(rows[:, 1] >= 0) | np.isin(rows[:, 0], half)], np.arange(f, 10, 2))
+        for f, half in enumerate((np.arange(10, 35), np.arange(35, 60)))
+    ]
     found = propagate_labels(graphs, given, folds, [np.random.default_rng(f) for f in (0, 1)])
-    scores = [score_nodes(graphs, labels) for labels in some]
-    weights = calibrate(graphs, list(zip(some, scores, strict=True)), given.codes)
+    prior = np.log(class_priors(given.codes, 3))
+    scores = [score_nodes(graphs, fold.codes, prior) for fold in folds]
+    weights = calibrate(graphs, given, folds, scores, prior)
+    np.testing.assert_array_equal(found.given, prior)
     np.testing.assert_array_equal(found.weights, weights)
-    np.testing.assert_array_equal(found.shifted, shift_priors(graphs, given, scores, weights))
+    expected = shift_priors(graphs, given, scores, weights, prior)
+    np.testing.assert_array_equal(found.shifted, expected)
     np.testing.assert_array_equal(found.log_prior, doubt_priors(found.shifted, given))
-    random = np.random.default_rng(2)
-    found.nodes.append(label_fold(graphs, given, LabelFold(given), weights, random))
+    rule = found.log_prior, weights
+    every = label_fold(graphs, given, given, *rule, np.random.default_rng(2))
     left_out = np.zeros((3, 20), dtype=bool)  # of the two folds, and of all labels
     left_out[:2, linked] = left_out[0, :10:2] = left_out[1, 1:10:2] = True
-    priors = (found.log_prior, found.log_prior, given.log_prior)
-    for f, (labels, log_prior) in enumerate(zip((*some, given), priors, strict=True)):
-        known, random = score_nodes(graphs, labels), np.random.default_rng(f)
-        labels = replace(labels, log_prior=log_prior)
-        expected = label_nodes(graphs, labels, known, weights, left_out[f], random)
-        for nodes, others in zip(found.nodes[f], expected, strict=True):
+    for f, fold in enumerate((*folds, given)):
+        known = scores[f] if f < 2 else score_nodes(graphs, given.codes, found.log_prior)
+        random = np.random.default_rng(f)
+        expected = label_nodes(graphs, fold, rule[0], known, weights, left_out[f], random)
+        for nodes, others in zip((*found.nodes, every)[f], expected, strict=True):
             np.testing.assert_array_equal(nodes.posterior, others.posterior)
