@@ -12,7 +12,7 @@ from hotview.cli.input_summary import (
     check_missing,
     count_missing,
     describe_dataset,
-    print_dataset,
+    describe_summary,
 )
 from hotview.ingest.columns import Column, ViewColumns
 from hotview.ingest.dataset import DatasetFiles, read_dataset
@@ -34,7 +34,8 @@ def summary(tmp_path, monkeypatch):
 
 def printed(summary):
     console = Console(width=120, file=io.StringIO())
-    print_dataset(summary, console)
+    for part in describe_summary(summary):
+        console.print(part, markup=False)
     return console.file.getvalue()
 
 

@@ -15,8 +15,7 @@ from sklearn.utils import Bunch
 from hotview._files import atomic_write
 from hotview._types import Array, IntArray
 from hotview.cli.inspect import similarity_table
-from hotview.cli.output_files import make_folder, write_table
-from hotview.cli.runner import print_table
+from hotview.cli.runner import make_folder, print_table, write_table
 from hotview.datasets import load_handwritten, unalign
 from hotview.estimators import MultiViewClassifier
 from hotview.evaluation import (

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from rich.console import Console
+from rich.table import Table
 from scipy import sparse
 
 from hotview._types import Array
-from hotview.cli.runner import print_notes, print_table, with_flags
+from hotview.cli.runner import make_table, with_flags
 from hotview.cli.single_cells import name_counts
 from hotview.datasets.readers.errors import listed
 from hotview.ingest.columns import RULE, ViewColumns
@@ -20,8 +20,6 @@ from hotview.ingest.holdout import HoldoutSplit
 from hotview.ingest.preprocessing import AlignedRows, Preprocessing
 from hotview.ingest.tables import OpenView
 from hotview.training.process_group import ProcessGroup, shard_of_rank
-
-__all__ = ["check_cells", "check_missing", "count_missing", "describe_dataset", "print_dataset"]
 
 _LISTED = 4
 _CHUNK = 100_000  # rows
@@ -33,24 +31,7 @@ def describe_dataset(
     split: HoldoutSplit | None,
     process_group: ProcessGroup | None = None,
 ) -> dict[str, Any]:
-    """Describe a dataset in plain values.
-
-    Parameters
-    ----------
-    dataset : TableDataset
-        The rows to train on.
-    estimator : str
-        Class of the estimator.
-    split : HoldoutSplit or None
-        The rows that are held out.
-    process_group : ProcessGroup or None, default=None
-        The processes that train together; None is this one alone.
-
-    Returns
-    -------
-    dict
-        Values for JSON.
-    """
+    """Describe a dataset in plain values for JSON; processes count missing cells together."""
     counts = dataset.label_counts
     labels = sorted(counts, key=lambda label: (isinstance(label, str), label))
     return {
@@ -92,41 +73,21 @@ def _describe_view(
     }
 
 
-def print_dataset(summary: Mapping[str, Any], console: Console) -> None:
-    """Print a dataset's summary.
-
-    Parameters
-    ----------
-    summary : dict
-        The return value of `describe_dataset`.
-    console : Console
-        Where to print.
-    """
+def describe_summary(summary: Mapping[str, Any]) -> Iterator[str | Table]:
+    """Describe a dataset from `describe_dataset` in tables and lines."""
     headings = ("view", "file", "rows", "columns", "linked", "unlinked", "unlinked with label")
-    rows = []
-    for view in summary["views"]:
-        counts = ("rows", "columns", "linked_rows", "unaligned_rows", "unaligned_rows_with_label")
-        rows.append((view["name"], view["file"], *(view[count] for count in counts)))
-    print_table(console, headings, rows, title="Input data", n_text=2)
-    if len(rows) > 2 and summary["linked_rows"]:
-        _print_links(summary, console)
-    for line in _summary_lines(summary):
-        console.print(line, highlight=False, markup=False)
-    print_notes(summary["notes"])
-
-
-def _print_links(summary: Mapping[str, Any], console: Console) -> None:
-    """Print the number of linked rows of every pair of views."""
-    names = [view["name"] for view in summary["views"]]
-    links = {frozenset(pair): n for *pair, n in summary["links"]}
-    rows = [
-        (a, *("" if j < i else links[frozenset((a, b))] for j, b in enumerate(names[1:])))
-        for i, a in enumerate(names[:-1])  # every pair once
-    ]
-    print_table(console, ("", *names[1:]), rows, title="Linked rows by pair")
-
-
-def _summary_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    counts = ("linked_rows", "unaligned_rows", "unaligned_rows_with_label")
+    keys, views = ("name", "file", "rows", "columns", *counts), summary["views"]
+    rows = [[view[key] for key in keys] for view in views]
+    yield make_table(headings, rows, title="Input data", n_text=2)
+    if len(views) > 2 and summary["linked_rows"]:
+        names = [view["name"] for view in views]
+        links = {frozenset(pair): n for *pair, n in summary["links"]}
+        rows = [
+            [a, *("" if j < i else links[frozenset((a, b))] for j, b in enumerate(names[1:]))]
+            for i, a in enumerate(names[:-1])  # every pair once
+        ]
+        yield make_table(("", *names[1:]), rows, title="Linked rows by pair")
     in_all = ""
     if len(summary["views"]) > 2 and summary["linked_rows"]:
         in_all = f" in two views or more ({summary['linked_in_all_views']:,} in all)"
@@ -142,7 +103,6 @@ def _summary_lines(summary: Mapping[str, Any]) -> Iterator[str]:
             yield f"These labels are of {summary['labeled_groups']:,} groups of rows."
     else:
         yield "No labels: a MultiViewEncoder is trained, which does not predict."
-    views = summary["views"]
     for view in views:
         if view["counts"] is not None:
             yield view["counts"]
@@ -170,15 +130,7 @@ def _first(names: list[str]) -> str:
 
 
 def check_missing(summary: Mapping[str, Any], impute: Mapping[str, str | None]) -> None:
-    """Raise if cells are missing and not imputed.
-
-    Parameters
-    ----------
-    summary : dict
-        The return value of `describe_dataset`.
-    impute : dict of str to (str or None)
-        How missing cells of every view are imputed.
-    """
+    """Raise if cells are missing in a dataset from `describe_dataset`, and not imputed."""
     for view in summary["views"]:
         empty = [name for name, n in view["missing"].items() if n >= view["rows"]]
         if empty:
@@ -203,31 +155,14 @@ def count_missing(
 ) -> dict[str, int]:
     """Count the missing cells of every column, in rows that are not missing as a whole.
 
-    Parameters
-    ----------
-    X : ndarray or csr_array
-        Rows of a view.
-    columns : ViewColumns
-        Its columns.
-    process_group : ProcessGroup or None, default=None
-        The processes that count together, each in its own rows; None is this one alone.
-
-    Returns
-    -------
-    dict of str to int
-        Columns with missing cells.
+    Several processes count together, each in its own rows; None is this one alone.
     """
-    process_group, counts = (
-        process_group or ProcessGroup(),
-        np.zeros(X.shape[1], dtype=np.int64),
-    )
-    own = shard_of_rank(
-        0 if sparse.issparse(X) else X.shape[0], process_group.rank, process_group.world_size
-    )
+    group, counts = process_group or ProcessGroup(), np.zeros(X.shape[1], dtype=np.int64)
+    own = shard_of_rank(0 if sparse.issparse(X) else X.shape[0], group.rank, group.world_size)
     for start in range(own.start, own.stop, _CHUNK):
         missing = np.isnan(X[start : min(start + _CHUNK, own.stop)])
         counts += missing[~missing.all(axis=1)].sum(axis=0)
-    counts = np.sum(process_group.all_gather_arrays(counts), axis=0)
+    counts = np.sum(group.all_gather_arrays(counts), axis=0)
     if not counts.any():  # as of a view that is reduced already
         return {}
     return {name: int(n) for name, n in zip(columns.source_names, counts, strict=True) if n > 0}
@@ -236,17 +171,7 @@ def count_missing(
 def check_cells(
     rows: AlignedRows, preprocessing: Preprocessing, impute: Mapping[str, str | None]
 ) -> None:
-    """Raise if cells are missing and not imputed, or if rows are empty in all views.
-
-    Parameters
-    ----------
-    rows : AlignedRows
-        The rows of all views.
-    preprocessing : Preprocessing
-        The columns of all views.
-    impute : dict of str to (str or None)
-        How missing cells of every view are imputed.
-    """
+    """Raise if cells are missing and not imputed, or if rows are empty in all views."""
     known = np.zeros(len(rows.ids), dtype=bool)
     for name, X in rows.views.items():
         known |= rows.present[name] & ~_is_empty(X)

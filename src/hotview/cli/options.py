@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from inspect import Parameter
 from pathlib import Path
@@ -23,6 +24,20 @@ def option(text: str, *names: str, **settings: Any) -> Any:
 def flag(name: str, text: str) -> Any:
     """Return a typer option without a value and without a ``--no-`` form."""
     return typer.Option(name, help=text)
+
+
+def parse_threshold(text: str) -> float | str:
+    """Return a threshold as a number, if it is one.
+
+    Examples
+    --------
+    >>> parse_threshold("0.25"), parse_threshold("held-out")
+    (0.25, 'held-out')
+    """
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 Views = Annotated[
@@ -72,11 +87,12 @@ Cost = Annotated[
     ),
 ]
 Threshold = Annotated[
-    str | None,
+    Any,
     option(
         "Probability from which on the positive class is predicted; held-out chooses it on half of "
         "the rows, and evaluates it on the other half.",
         metavar="P|held-out",
+        parser=parse_threshold,
     ),
 ]
 Force = Annotated[bool, flag("--force", "Replace existing files.")]
@@ -89,11 +105,11 @@ Debug = Annotated[
 ]
 
 
-#: What a command gets of the options about the format of files; see `with_file_options`.
+#: What a command gets of the options about the format of files, which `expand` puts in its place.
 FileFormats = Mapping[str, Any] | None
 
 #: Options about the format of files: their type, their help and the kind of file.
-_FORMATS: dict[str, tuple[Any, str, str]] = {
+FORMATS: dict[str, tuple[Any, str, str]] = {
     "header": (bool | None, "Whether the first line holds column names.", "Text tables"),
     "delimiter": (list[str] | None, "Separator of cells, such as ';'.", "Text tables"),
     "decimal": (list[str] | None, "Decimal point, such as ','.", "Text tables"),
@@ -106,46 +122,61 @@ _FORMATS: dict[str, tuple[Any, str, str]] = {
     "obsm": (list[str] | None, "Entry of obsm to read instead of X, as X_pca.", "Single cells"),
     "layer": (list[str] | None, "Layer to read instead of X.", "Single cells"),
 }
-_PER_FILE = "[VIEW=]TEXT"
 #: options whose values have no "="
 _SHORT = ("delimiter", "decimal", "thousands", "encoding", "dates", "impute", "obsm", "layer")
 _QUERY = re.compile(r"[\s(]*(select|with|from|table|values|pivot|describe|show)\s", re.IGNORECASE)
 
 
-def with_file_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options about the format of files, which it takes as a dict, `text`.
+@dataclass(frozen=True)
+class ModelFiles:
+    """Options about how the files that a command reads for a model differ from those of the fit."""
 
-    Parameters
-    ----------
-    command : callable
-        A command with a parameter `text`.
+    id_column: IdColumn = None
+    ids: IdFiles = None
+    match_ids: MatchIds = None
+    text: FileFormats = None
 
-    Returns
-    -------
-    callable
-        The command, with an option for every format in its place.
-    """
+
+def expand(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for every field of the dataclasses that it takes, and --debug."""
+
+    def pack(parameter: Parameter, given: Mapping[str, Any]) -> Any:
+        if parameter.name == "text":
+            return parse_formats({name: given[name] for name in FORMATS})
+        if not is_dataclass(parameter.annotation):
+            return given[parameter.name]
+        group: Any = parameter.annotation
+        return group(**{field.name: pack(field, given) for field in parameters_of(group)})
 
     @wraps(command)
     def run(**given: Any) -> None:
-        values = {name: given.pop(name) for name in _FORMATS}
-        command(**given, text=parse_formats(values))
+        command(**{parameter.name: pack(parameter, given) for parameter in parameters})
 
-    parameters: list[Parameter] = []
-    signature = inspect.signature(command, eval_str=True)
-    for parameter in signature.parameters.values():
-        parameters += _format_parameters() if parameter.name == "text" else [parameter]
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    parameters = parameters_of(command)
+    debug = Parameter("debug", Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
+    spread = [*(option for parameter in parameters for option in _spread(parameter)), debug]
+    signature = inspect.Signature([x.replace(kind=Parameter.KEYWORD_ONLY) for x in spread])
+    run.__signature__ = signature  # type: ignore[attr-defined]
     return run
 
 
-def _format_parameters() -> Iterator[Parameter]:
-    for name, (kind, text, panel) in _FORMATS.items():
-        settings: dict[str, Any] = {"rich_help_panel": panel}
-        if name != "header":
-            settings["metavar"] = _PER_FILE
-        annotation: Any = Annotated[kind, option(text, **settings)]
-        yield Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
+def parameters_of(command: Callable[..., Any]) -> list[Parameter]:
+    """Return the parameters of a function or dataclass, with their annotations as types."""
+    return list(inspect.signature(command, eval_str=True).parameters.values())
+
+
+def _spread(parameter: Parameter) -> Iterator[Parameter]:
+    """Yield the options that stand for a parameter of a command."""
+    if is_dataclass(parameter.annotation):
+        for field in parameters_of(parameter.annotation):  # type: ignore[arg-type]
+            yield from _spread(field)
+    elif parameter.name == "text":
+        for name, (kind, text, panel) in FORMATS.items():
+            metavar = None if name == "header" else "[VIEW=]TEXT"
+            annotation: Any = Annotated[kind, option(text, rich_help_panel=panel, metavar=metavar)]
+            yield parameter.replace(name=name, annotation=annotation)
+    else:
+        yield parameter
 
 
 def parse_formats(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -190,20 +221,6 @@ def _parse_format(name: str, values: Sequence[str]) -> Any:
     if name == "missing" and "" in by_file:  # these hold for the files that others name, too
         by_file = {file: list(dict.fromkeys([*by_file[""], *own])) for file, own in by_file.items()}
     return by_file[""] if set(by_file) == {""} else by_file
-
-
-def parse_threshold(text: str | None) -> float | str | None:
-    """Return a threshold as a number, if it is one.
-
-    Examples
-    --------
-    >>> parse_threshold("0.25"), parse_threshold("held-out")
-    (0.25, 'held-out')
-    """
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return text
 
 
 def methods_by_view(specs: list[str] | None) -> dict[str, str]:
