@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+PLAN_TITLE = "The paper's plan W, rows adding up to 1"
+
+
 def describe_model(estimator: Any) -> dict[str, Any]:
     """Describe a model in plain values, for JSON."""
     from hotview.evaluation.record.model_summary import describe_settings
@@ -139,6 +142,8 @@ def inspect(model: options.Model, json: options.Json = False) -> None:
 
 def _parts(facts: dict[str, Any], estimator: Any, federation: list[str]) -> Iterator[str | Table]:
     """What is printed about a model: lines and tables."""
+    from hotview.evaluation.record.model_summary import summarize_model
+    from hotview.report.chart_data import plan_matrix
     from hotview.report.tables import matrix_table
 
     yield f"{facts['estimator']} in {facts['file']} ({facts['bytes'] / 1e6:.1f} MB)"
@@ -156,10 +161,9 @@ def _parts(facts: dict[str, Any], estimator: Any, federation: list[str]) -> Iter
         yield similarity_table(similarity, names)
         if similarity.within_classes is not None:
             yield similarity_table(similarity.within_classes, names, " within classes")
-    if (plan := estimator.plan_) is not None:
-        W = plan.W * len(names)
-        columns = names if plan.pairwise else [f"reference {k + 1}" for k in range(W.shape[1])]
-        yield matrix_table(W, names, columns, title="The paper's plan W, rows adding up to 1")
+    if estimator.plan_ is not None:
+        plan = plan_matrix(summarize_model(estimator, seen=False), shares=True)
+        yield matrix_table(plan.values, plan.rows, plan.columns, title=PLAN_TITLE)
     yield from (f"Warning at fit: {warning}" for warning in facts["warnings"])
     if command := facts["metadata"].get("command"):
         yield f"Made by: {command}"

@@ -176,7 +176,7 @@ def print_parts(*parts: str | Table) -> None:
     console = make_console()
     for part in parts:
         if isinstance(part, str):
-            print(part)
+            print(part, flush=True)  # a training may follow
         else:
             console.print(part, soft_wrap=False)
 
