@@ -7,7 +7,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 
 import hotview as hv
 from hotview.cli.models import open_model, read_evaluation_rows, read_training
-from hotview.cli.options import ModelFiles
+from hotview.cli.options import ModelFiles, Scoring
 from hotview.evaluation import ConcatenatedLogisticRegression
 
 
@@ -218,9 +218,8 @@ def test_formats_of_new_files_are_added_to_those_of_the_fit(model, tmp_path):
 
 
 def test_files_of_the_fit_are_found_only_unchanged(model, files):
-    opened = open_model(
-        model, ModelFiles(id_column="who"), label_column="y"
-    )  # which are of new files
+    # The columns are of new files.
+    opened = open_model(model, ModelFiles(id_column="who"), Scoring(label_column="y"))
     training, notes = read_training(opened)
     assert (len(training["y"]), len(training["unaligned"]["scan"]), notes) == (40, 30, [])
     rows = read_evaluation_rows(open_model(model), [str(f) for f in files[:2]], None)

@@ -27,17 +27,11 @@ _MAX_COLUMNS, _BAR = 15, 20  # columns whose importance is printed, and characte
 def evaluate(
     model: options.Model,
     views: options.Views,
-    labels: options.Labels = None,
-    label_column: options.LabelColumn = None,
-    *,
     files: options.ModelFiles,
-    baselines: options.Baselines = True,
+    scoring: options.Scoring,
     importance: Annotated[
         bool, flag("--importance", "Show which views and columns the predictions rely on.")
     ] = False,
-    positive: options.Positive = None,
-    cost: options.Cost = None,
-    threshold: options.Threshold = None,
     device: options.Device = "auto",
     json: options.Json = False,
 ) -> None:
@@ -63,9 +57,9 @@ def evaluate(
     from hotview.report.page.sentences import describe_comparison
     from hotview.training import progress
 
-    opened = open_model(model, files, device=device, labels=labels, label_column=label_column)
+    opened = open_model(model, files, scoring, device=device)
     opened.check_classifies()
-    estimator, rows = opened.estimator, read_evaluation_rows(opened, views, labels)
+    estimator, rows = opened.estimator, read_evaluation_rows(opened, views, scoring.labels)
     labeled = rows.take_labeled()
     assert labeled.target is not None
     present = {name: are_present(X) for name, X in labeled.views.items()}
@@ -77,11 +71,9 @@ def evaluate(
         estimator.classes_,
         groups=labeled.ids if labeled.groups is None else labeled.groups,
         prior=class_counts(estimator),
-        positive=positive,
-        cost=cost,
-        threshold=threshold,
+        **scoring.point,
     )
-    training, notes = read_training(opened) if baselines else (None, [])
+    training, notes = read_training(opened) if scoring.baselines else (None, [])
     track = partial(progress.track, shown=sys.stderr.isatty())
     compared = score_baselines(predictions, training, track, control=False)
     sentences = [] if rows.seen else describe_comparison(compared)
@@ -173,6 +165,8 @@ def _importance(found: PermutationImportance) -> Iterator[str | Table]:
 def report(
     model: options.Model,
     out: Annotated[Path, option("Page to write (.html).", "--out", "-o")],
+    files: options.ModelFiles,
+    scoring: options.Scoring,
     views: Annotated[
         list[str] | None,
         typer.Argument(
@@ -184,14 +178,6 @@ def report(
     data: Annotated[
         list[str] | None, option("The same as VIEW, as an option.", metavar="VIEW")
     ] = None,
-    labels: options.Labels = None,
-    label_column: options.LabelColumn = None,
-    *,
-    files: options.ModelFiles,
-    baselines: options.Baselines = True,
-    positive: options.Positive = None,
-    cost: options.Cost = None,
-    threshold: options.Threshold = None,
     umap: Annotated[
         bool, typer.Option(help="Embed the common space by UMAP too, if it is installed.")
     ] = True,
@@ -213,16 +199,15 @@ def report(
     from hotview.report.page import write_report
 
     specs = [*(views or ()), *(data or ())]
-    opened = open_model(model, files, device=device, labels=labels, label_column=label_column)
+    opened = open_model(model, files, scoring, device=device)
     arguments: dict[str, Any] = {}
     notes: list[str] = []
     if specs and hasattr(opened.estimator, "classes_"):
-        rows = read_evaluation_rows(opened, specs, labels)
+        rows = read_evaluation_rows(opened, specs, scoring.labels)
         arguments = {"views": rows.views, "y": rows.target, "seen": rows.seen}
-        arguments |= {"ids": rows.ids.tolist(), "groups": rows.groups}
-        arguments |= {"positive": positive, "cost": cost, "threshold": threshold}
+        arguments |= {"ids": rows.ids.tolist(), "groups": rows.groups, **scoring.point}
         notes = rows.notes
-        if baselines and rows.target is not None:
+        if scoring.baselines and rows.target is not None:
             arguments["training"], more = read_training(opened)
             notes += more
     elif specs:

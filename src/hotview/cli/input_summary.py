@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from rich.table import Table
 from scipy import sparse
 
+from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.cli.runner import make_table, with_flags
 from hotview.cli.single_cells import name_counts
@@ -80,6 +80,7 @@ def describe_summary(summary: Mapping[str, Any]) -> Iterator[str | Table]:
     keys, views = ("name", "file", "rows", "columns", *counts), summary["views"]
     rows = [[view[key] for key in keys] for view in views]
     yield make_table(headings, rows, title="Input data", n_text=2)
+    in_all = ""
     if len(views) > 2 and summary["linked_rows"]:
         names = [view["name"] for view in views]
         links = {frozenset(pair): n for *pair, n in summary["links"]}
@@ -88,8 +89,6 @@ def describe_summary(summary: Mapping[str, Any]) -> Iterator[str | Table]:
             for i, a in enumerate(names[:-1])  # every pair once
         ]
         yield make_table(("", *names[1:]), rows, title="Linked rows by pair")
-    in_all = ""
-    if len(summary["views"]) > 2 and summary["linked_rows"]:
         in_all = f" in two views or more ({summary['linked_in_all_views']:,} in all)"
     yield (
         f"Linked rows: {summary['linked_rows']:,}{in_all}, of which "
@@ -134,20 +133,15 @@ def check_missing(summary: Mapping[str, Any], impute: Mapping[str, str | None]) 
     for view in summary["views"]:
         empty = [name for name, n in view["missing"].items() if n >= view["rows"]]
         if empty:
-            drop = " ".join(f"--drop {shlex.quote(name)}" for name in empty)
-            raise ValueError(
-                f"{view['file']}: no cell of {listed(empty)} has a value. Pass {drop}."
-            )
+            text = f"{view['file']}: no cell of {listed(empty)} has a value. "
+            raise ParameterError(text, "Pass {drop}.", drop=empty)
         if view["missing"] and impute[view["name"]] is None:
             columns = _first([f"{name!r} ({n})" for name, n in view["missing"].items()])
-            raise ValueError(
-                f"{view['file']}: cells are missing in {columns}. Fill them with the median of "
-                f"their column: {_flag(view['name'])}; or leave columns out: --drop."
+            raise ParameterError(
+                f"{view['file']}: cells are missing in {columns}. Fill them with the median of ",
+                "their column: {impute}; or leave columns out: {drop}.",
+                impute={view["name"]: "median"},
             )
-
-
-def _flag(name: str) -> str:
-    return f"--impute {shlex.quote(f'{name}=median')}"
 
 
 def count_missing(
@@ -168,29 +162,28 @@ def count_missing(
     return {name: int(n) for name, n in zip(columns.source_names, counts, strict=True) if n > 0}
 
 
+def has_values(X: Any) -> Array:
+    """Return whether each row has a value."""
+    if sparse.issparse(X):
+        return np.ones(X.shape[0], dtype=bool)
+    parts = [~np.isnan(X[i : i + _CHUNK]).all(axis=1) for i in range(0, len(X), _CHUNK)]
+    return np.concatenate(parts)
+
+
 def check_cells(
     rows: AlignedRows, preprocessing: Preprocessing, impute: Mapping[str, str | None]
 ) -> None:
     """Raise if cells are missing and not imputed, or if rows are empty in all views."""
     known = np.zeros(len(rows.ids), dtype=bool)
     for name, X in rows.views.items():
-        known |= rows.present[name] & ~_is_empty(X)
+        known |= rows.present[name] & has_values(X)
         if impute[name] is None and (missing := count_missing(X, preprocessing.views[name])):
-            raise ValueError(
-                f"Cells of view {name!r} are missing, in {listed(missing)}. Fill them in, or fit "
-                f"the model with {_flag(name)}."
-            )
+            text = f"Cells of view {name!r} are missing, in {listed(missing)}. "
+            remedy = "Fill them in, or fit the model with {impute}."
+            raise ParameterError(text, remedy, impute={name: "median"})
     if not known.all():
         empty = [str(key) for key in rows.ids[~known]]
         raise ValueError(
             f"Expected every row to have a value in some view, but {len(empty)} of "
             f"{len(rows.ids)} are empty: {listed(empty)}. Leave these rows out."
         )
-
-
-def _is_empty(X: Any) -> Array:
-    n_rows = X.shape[0]
-    if sparse.issparse(X):
-        return np.zeros(n_rows, dtype=bool)
-    parts = [np.isnan(X[i : i + _CHUNK]).all(axis=1) for i in range(0, n_rows, _CHUNK)]
-    return np.concatenate(parts)

@@ -13,7 +13,7 @@ import numpy as np
 from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.cli.input_summary import check_cells
-from hotview.cli.options import ModelFiles, files_by_view
+from hotview.cli.options import ModelFiles, Scoring, files_by_view
 from hotview.cli.single_cells import BatchCorrector
 from hotview.datasets.files import Options, file_stem
 from hotview.datasets.linking import IdMatcher, object_array
@@ -197,16 +197,12 @@ def _of_aligned(cells: LabelCells, aligned: AlignedRows, what: str) -> list[str 
 def open_model(
     path: Path,
     files: ModelFiles | None = None,
+    scoring: Scoring | None = None,
     *,
     device: str = "auto",
-    labels: str | None = None,
-    label_column: str | None = None,
 ) -> OpenModel:
-    """Load a model, and how its files are read where other files do not differ from them.
-
-    The format of a table of labels may be among `files`, too.
-    """
-    files = files or ModelFiles()
+    """Load a model, and how its files are read where other files do not differ from them."""
+    files, scoring = files or ModelFiles(), scoring or Scoring()
     estimator = load_model(path, device=device)
     values = estimator.metadata_.get("preprocessing")
     if values is None:  # fitted in Python
@@ -220,13 +216,13 @@ def open_model(
                 "the model again."
             ) from error
     text, id_files = files.text or {}, files_by_view(files.ids)
-    tables = map(file_stem, filter(None, (*id_files.values(), labels)))
+    tables = map(file_stem, filter(None, (*id_files.values(), scoring.labels)))
     Options(**text).check_names([*stored.views, *tables])
     preprocessing = replace(
         stored,
         text=_merge_formats(stored.text, text),
         id_column=files.id_column or stored.id_column,
-        label_column=label_column or stored.label_column,
+        label_column=scoring.label_column or stored.label_column,
         match_ids=tuple(files.match_ids or stored.match_ids),
     )
     return OpenModel(path, estimator, preprocessing, id_files)

@@ -51,7 +51,6 @@ Views = Annotated[
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file (.hotview).")]
 Labels = Annotated[str | None, option("Table of labels. Default: the views' own tables.")]
-LabelColumn = Annotated[str | None, option("Column of labels. Default: as at fit.")]
 IdColumn = Annotated[str | None, option("Column that identifies a row. Default: as at fit.")]
 IdFiles = Annotated[
     list[str] | None,
@@ -71,29 +70,6 @@ MatchIds = Annotated[
 Device = Annotated[str, typer.Option(help="Device to compute on: auto, cpu, cuda, …")]
 RandomState = Annotated[
     int, typer.Option(min=0, max=2**63 - 1, help="Seed; the same seed gives the same model.")
-]
-Baselines = Annotated[
-    bool, typer.Option(help="Fit simple methods on the rows of the fit, to compare.")
-]
-Positive = Annotated[
-    str | None,
-    option("Positive class. Default: the rarer of two classes in training.", metavar="CLASS"),
-]
-Cost = Annotated[
-    float | None,
-    option(
-        "How many times worse a missed positive row is than a false alarm, such as 5: sets the "
-        "threshold to 1/(1 + cost)."
-    ),
-]
-Threshold = Annotated[
-    Any,
-    option(
-        "Probability from which on the positive class is predicted; held-out chooses it on half of "
-        "the rows, and evaluates it on the other half.",
-        metavar="P|held-out",
-        parser=parse_threshold,
-    ),
 ]
 Force = Annotated[bool, flag("--force", "Replace existing files.")]
 Json = Annotated[bool, flag("--json", "Print the result as JSON, for scripts.")]
@@ -135,6 +111,42 @@ class ModelFiles:
     ids: IdFiles = None
     match_ids: MatchIds = None
     text: FileFormats = None
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Options about labels to evaluate a model on, and about the metrics."""
+
+    labels: Labels = None
+    label_column: Annotated[str | None, option("Column of labels. Default: as at fit.")] = None
+    baselines: Annotated[
+        bool, typer.Option(help="Fit simple methods on the rows of the fit, to compare.")
+    ] = True
+    positive: Annotated[
+        str | None,
+        option("Positive class. Default: the rarer of two classes in training.", metavar="CLASS"),
+    ] = None
+    cost: Annotated[
+        float | None,
+        option(
+            "How many times worse a missed positive row is than a false alarm, such as 5: sets the "
+            "threshold to 1/(1 + cost)."
+        ),
+    ] = None
+    threshold: Annotated[
+        Any,
+        option(
+            "Probability from which on the positive class is predicted; held-out chooses it on "
+            "half of the rows, and evaluates it on the other half.",
+            metavar="P|held-out",
+            parser=parse_threshold,
+        ),
+    ] = None
+
+    @property
+    def point(self) -> dict[str, Any]:
+        """Arguments of `assess` about the positive class and its threshold."""
+        return {"positive": self.positive, "cost": self.cost, "threshold": self.threshold}
 
 
 def expand(command: Callable[..., None]) -> Callable[..., None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +21,7 @@ from hotview.cli.runner import (
 
 if TYPE_CHECKING:
     from hotview.cli.models import OpenModel
-    from hotview.ingest.preprocessing import AlignedRows, TableRows
+    from hotview.ingest.preprocessing import AlignedRows
 
 
 def prediction_columns(
@@ -75,28 +75,20 @@ def prediction_columns(
         columns["disagreement"] = disagreement
         columns["disagreement_percentile"] = estimator._percentiles(disagreement, groups)
     columns["n_views"] = sum(present.astype(int) for present in rows.present.values())
-    return {**_id_column(model, rows.ids.tolist(), columns, from_file=rows.has_ids), **columns}
+    return _with_ids(model, rows.ids.tolist(), columns, from_file=rows.has_ids)
 
 
-def feature_columns(model: OpenModel, name: str, view: TableRows, space: str) -> dict[str, Any]:
-    """Return ids and features of the rows of a view, as columns."""
-    Z = model.estimator.transform_view(view.X, name, space)
-    ids = view.ids if view.ids is not None else list(range(1, len(Z) + 1))
-    columns = {f"{name}_{j}": Z[:, j] for j in range(Z.shape[1])}
-    return {**_id_column(model, ids, columns, from_file=view.ids is not None), **columns}
-
-
-def _id_column(
-    model: OpenModel, ids: list[Any], others: Collection[str], *, from_file: bool
-) -> dict[str, list[Any]]:
-    """Return ids under their column's name, or row numbers."""
+def _with_ids(
+    model: OpenModel, ids: Sequence[Any], columns: dict[str, Any], *, from_file: bool
+) -> dict[str, Any]:
+    """Return columns after one of ids under its name, or of row numbers."""
     name = (model.preprocessing.id_column or "row") if from_file else "row"
-    if name in others:
+    if name in columns:
         raise ValueError(
             f"The column of ids is called {name!r}, as is one of the result. Rename it in your "
             "files, and pass the new name as --id-column."
         )
-    return {name: ids}
+    return {name: ids, **columns}
 
 
 def predict(
@@ -223,11 +215,15 @@ def transform(
     opened = open_model(model, options.ModelFiles(id_column, ids, None, text), device=device)
     rows = opened.read_rows(views)
     print_notes(list_notes(rows, opened.check_drift({n: view.X for n, view in rows.items()})))
-    features = {name: feature_columns(opened, name, view, space) for name, view in rows.items()}
+    tables = []
+    for name, view in rows.items():
+        Z = opened.estimator.transform_view(view.X, name, space)
+        ids_of_rows = range(1, len(Z) + 1) if view.ids is None else view.ids
+        columns = {f"{name}_{j}": Z[:, j] for j in range(Z.shape[1])}
+        tables.append(_with_ids(opened, ids_of_rows, columns, from_file=view.ids is not None))
     paths = make_folder(out, [f"{name}.{format}" for name in rows], force=force)
-    lines = []
-    for path, (name, table) in zip(paths, features.items(), strict=True):
+    for table, path in zip(tables, paths, strict=True):
         write_table(table, path)
-        lines.append(f"{rows[name].X.shape[0]:,} rows written to {path}")
-    result = {"out": {name: str(p) for name, p in zip(rows, paths, strict=True)}}
-    print_result(result, *lines, as_json=json)
+    written = dict(zip(rows, map(str, paths), strict=True))
+    lines = [f"{rows[name].X.shape[0]:,} rows written to {path}" for name, path in written.items()]
+    print_result({"out": written}, *lines, as_json=json)
