@@ -164,9 +164,10 @@ def count_missing(
 
 def has_values(X: Any) -> Array:
     """Return whether each row has a value."""
+    n_rows = X.shape[0]
     if sparse.issparse(X):
-        return np.ones(X.shape[0], dtype=bool)
-    parts = [~np.isnan(X[i : i + _CHUNK]).all(axis=1) for i in range(0, len(X), _CHUNK)]
+        return np.ones(n_rows, dtype=bool)
+    parts = [~np.isnan(X[i : i + _CHUNK]).all(axis=1) for i in range(0, n_rows, _CHUNK)]
     return np.concatenate(parts)
 
 
