@@ -225,7 +225,7 @@ def test_files_of_the_fit_are_found_only_unchanged(model, files):
     rows = read_evaluation_rows(open_model(model), [str(f) for f in files[:2]], None)
     assert rows.seen
     assert sum(label is not None for label in rows.target) == 40  # by the labels of the fit
-    opened.estimator.metadata_["views"][0]["sha256"] = "0" * 64
+    opened.estimator.metadata_["sha256"][str(files[0])] = "0" * 64
     training, (note,) = read_training(opened)
     assert training is None
     assert "Only the majority class is compared: the files of the fit are not here" in note

@@ -24,7 +24,7 @@ from hotview.cli.runner import UsageError, check_new_file, write_text
 if TYPE_CHECKING:
     from hotview.ingest.dataset import DatasetFiles
 
-_ESTIMATOR = {"rich_help_panel": "Estimator"}
+_setting = partial(option, rich_help_panel="Estimator")
 #: Options that are parameters of the estimators.
 _PARAMETERS = (
     *("coupling", "view_regularizer", "max_epochs", "n_estimators", "impute", "device"),
@@ -72,8 +72,7 @@ class FitOptions:
         list[str] | None, option("Array of an npz, mat or h5mu file to read. Default: all.")
     ] = None
     hold_out: Annotated[
-        float | None,
-        option("Fraction of the linked rows of each class to evaluate on."),
+        float | None, option("Fraction of the linked rows of each class to evaluate on.")
     ] = None
     linked_only: Annotated[
         bool, flag("--linked-only", "Leave out unlinked rows (for lscca, dgcca).")
@@ -81,35 +80,32 @@ class FitOptions:
     text: options.FileFormats = None
     coupling: Annotated[
         str | None,
-        option(
+        _setting(
             "Coupling of the views: none, lscca, dgcca, sw-pairwise, sw-reference, hot-pairwise or "
             "hot-reference (default).",
-            **_ESTIMATOR,
         ),
     ] = None
     view_regularizer: Annotated[
         str | None,
-        option("Regularizer of each view: none, autoencoder, manifold or diffusion.", **_ESTIMATOR),
+        _setting("Regularizer of each view: none, autoencoder, manifold or diffusion."),
     ] = None
-    max_epochs: Annotated[int | None, option("Maximum number of epochs.", **_ESTIMATOR)] = None
-    n_estimators: Annotated[int | None, option("Number of networks.", **_ESTIMATOR)] = None
+    max_epochs: Annotated[int | None, _setting("Maximum number of epochs.")] = None
+    n_estimators: Annotated[int | None, _setting("Number of networks.")] = None
     impute: Annotated[
         list[str] | None,
-        option(
+        _setting(
             "What replaces missing cells: mean or median of the column, or, to mark them in a "
             "column more, mean+indicator or median+indicator. Default: raise.",
             metavar="[VIEW=]METHOD",
-            **_ESTIMATOR,
         ),
     ] = None
     settings: Annotated[
         list[str] | None,
-        option(
+        _setting(
             "Any other parameter of the estimator, such as batch_size=128, hidden=64,32 or "
             "coupling__reg=0.5; can be given several times.",
             "--set",
             metavar="NAME=VALUE",
-            **_ESTIMATOR,
         ),
     ] = None
     device: options.Device = "auto"

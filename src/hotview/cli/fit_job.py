@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -208,25 +211,21 @@ def _finish(
 
 def _metadata(job: FitJob, summary: dict[str, Any], dataset: TableDataset) -> dict[str, Any]:
     """Return what a model stores about its files: how to read others, and which they were."""
-    files = job.files
+    files, views = job.files, [split_name(spec) for spec in job.files.views]
     cells = describe_cells(dataset.opened, files.label_column, files.batch_column)
+    paths = [path for _, path in views] + [*files.ids.values(), *filter(None, [files.labels])]
+    sha256 = {path: file_sha256(path) for path in paths}
+    by_file = {str(Path(path)): {"path": path, "sha256": x} for path, x in sha256.items()}
     return {
         **({"omics": cells} if cells else {}),
         "command": shlex.join(["hotview", *sys.argv[1:]]),
         "preprocessing": summary["preprocessing"],
-        "files": {view["name"]: _checksum(view["file"]) for view in summary["views"]},
-        "views": [{"name": name, **_checksum(path)} for name, path in map(split_name, files.views)],
-        "labels": None if files.labels is None else _checksum(files.labels),
-        "ids": {name: _checksum(path) for name, path in files.ids.items()},
-        "categorical": list(files.categorical),
-        "unlabeled_marker": files.unlabeled_marker,
+        "files": {view["name"]: by_file[view["file"]] for view in summary["views"]},
+        "dataset": json.loads(json.dumps({**asdict(files), "views": views})),  # tuples are lists
+        "sha256": sha256,
         "hold_out": job.hold_out,
         "linked_only": job.linked_only,
         "trained_ids": hash_ids(dataset.labeled_ids),
         "hashed_without": list(dataset.hashed_without),
         "trained_groups": None if dataset.groups is None else hash_ids(dataset.labeled_groups),
     }
-
-
-def _checksum(path: str) -> dict[str, str]:
-    return {"path": path, "sha256": file_sha256(path)}

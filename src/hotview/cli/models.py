@@ -160,8 +160,9 @@ class OpenModel:
         cells = find_groups(column, list_group_tables(*files, self.preprocessing))
         return None if cells is None else object_array(_of_aligned(cells, given.aligned, "group"))
 
-    def find_unchanged(self, path: str, sha256: str) -> Path | None:
+    def find_unchanged(self, path: str) -> Path | None:
         """Return where a file of the fit is now, beside the model if not here; None if changed."""
+        sha256 = self.estimator.metadata_["sha256"][path]
         for folder in (Path(), self.path.parent):
             if (folder / path).is_file() and file_sha256(folder / path) == sha256:
                 return folder / path
@@ -318,8 +319,9 @@ def read_evaluation_rows(
     If it was trained on all of them, they are kept, and `seen` is True.
     """
     given, metadata = model.read_input(specs), model.estimator.metadata_
-    if labels is None and (stored := metadata.get("labels")) and model.are_training_files(given):
-        path = model.find_unchanged(**stored)
+    if labels is None and model.are_training_files(given):
+        stored = metadata["dataset"]["labels"]
+        path = None if stored is None else model.find_unchanged(stored)
         labels = None if path is None else str(path)
     ids, notes = given.aligned.ids, given.notes
     rows = EvaluationRows(given.aligned.views, model.read_labels(given, labels), ids, notes)
@@ -360,30 +362,14 @@ def read_training(model: OpenModel) -> tuple[dict[str, Any] | None, list[str]]:
     """
     note = "Only the majority class is compared: the files of the fit are not here, unchanged."
     metadata = model.estimator.metadata_
-    if "views" not in metadata:
+    paths = {path: model.find_unchanged(path) for path in metadata.get("sha256", ())}
+    if not paths or None in paths.values():
         return None, [note]
-    views, ids, labels = metadata["views"], metadata["ids"], metadata["labels"]
-    paths = {}
-    for file in (*views, *ids.values(), *filter(None, [labels])):
-        paths[file["path"]] = model.find_unchanged(file["path"], file["sha256"])
-    if None in paths.values():
-        return None, [note]
-    preprocessing = Preprocessing.from_json(metadata["preprocessing"])  # not that of new files
-    prefixes = ["" if file["name"] is None else f"{file['name']}=" for file in views]
-    files = DatasetFiles(
-        [f"{p}{paths[file['path']]}" for p, file in zip(prefixes, views, strict=True)],
-        None if labels is None else str(paths[labels["path"]]),
-        preprocessing.label_column,
-        preprocessing.id_column,
-        {name: str(paths[file["path"]]) for name, file in ids.items()},
-        preprocessing.drop,
-        metadata["categorical"],
-        preprocessing.text,
-        metadata["unlabeled_marker"],
-        preprocessing.group_column,
-        preprocessing.match_ids,
-        preprocessing.batch_column,
-    )
+    given = dict(metadata["dataset"])
+    given["views"] = [f"{name}={paths[p]}" if name else f"{paths[p]}" for name, p in given["views"]]
+    given["ids"] = {name: str(paths[path]) for name, path in given["ids"].items()}
+    given["labels"] = None if given["labels"] is None else str(paths[given["labels"]])
+    files = DatasetFiles(**given)
     dataset = read_dataset(files, BatchCorrector(dict(model.estimator._batch_offsets or {})))
     if metadata["linked_only"]:
         dataset = keep_linked(dataset)
