@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
@@ -239,13 +239,17 @@ def read_config(path: Path) -> dict[str, Any]:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"Expected {path} to be TOML, but it is not: {error}.") from error
-    kinds = _config_kinds()
-    for name in values:
+    kinds, typed = _config_kinds(), {}
+    for name, value in values.items():
         if name not in kinds:
             hint = did_you_mean(name, tuple(kinds))
             raise UsageError(f"{path} has an unknown key {name!r}.{hint}")
-    found = {name: _as_typed(path, name, value, kinds[name]) for name, value in values.items()}
-    return {"settings" if name == "parameters" else name: value for name, value in found.items()}
+        try:
+            option = "settings" if name == "parameters" else name
+            typed[option] = _as_typed(path.parent, name, value, kinds[name])
+        except TypeError as error:
+            raise UsageError(f"Expected {name!r} in {path} to be {error}.") from error
+    return typed
 
 
 def _config_kinds() -> dict[str, type]:
@@ -260,61 +264,44 @@ def _config_kinds() -> dict[str, type]:
     return {**kinds, "ids": dict, "parameters": dict}
 
 
-def _as_typed(path: Path, name: str, value: Any, kind: type) -> Any:
+def _as_typed(folder: Path, name: str, value: Any, kind: type) -> Any:
     """Return the value of an option as it would be typed."""
-    if name == "parameters":
-        parameters = _expect(path, name, value, dict).items()
-        return [f"{parameter}={_literal(own)}" for parameter, own in parameters]
+    if name == "parameters":  # a list is a tuple, and text is read like a typed value
+        own = {k: tuple(x) if isinstance(x, list) else x for k, x in _expect(value, dict).items()}
+        return [f"{k}={x if isinstance(x, str) else repr(x)}" for k, x in own.items()]
     if name == "ids":
-        files = _expect(path, name, value, dict).items()
-        return [f"{view}={path.parent / _text(path, name, file)}" for view, file in files]
+        return [f"{view}={folder / _text(file)}" for view, file in _expect(value, dict).items()]
+    words = []
     if name == "views":
-        files = _expect(path, name, value, list)
-        return [_in_folder(path, _expect(path, name, file, str)) for file in files]
-    if name in _PATHS:
-        return str(path.parent / _expect(path, name, value, str))
+        for spec in _expect(value, list):
+            view, mark, file = _expect(spec, str).partition("=")
+            is_named = mark and not (folder / spec).exists()
+            words.append(f"{view}={folder / file}" if is_named else str(folder / spec))
+        return words
     if name in _BY_FILE:
-        return list(_by_view(path, name, value))
+        for file, own in (value if isinstance(value, dict) else {"": value}).items():
+            for text in own if name == "missing" and isinstance(own, list) else [own]:
+                words.append(f"{file}={_text(text)}" if file else _text(text))
+        return words
+    if name in _PATHS:
+        return str(folder / _expect(value, str))
     if kind is list:
-        values = value if isinstance(value, list) else [value]
-        return [_text(path, name, own) for own in values]
-    return _text(path, name, value) if kind is str else _expect(path, name, value, kind)
+        return [_text(own) for own in (value if isinstance(value, list) else [value])]
+    return _text(value) if kind is str else _expect(value, kind)
 
 
-def _expect(path: Path, name: str, value: Any, kind: type) -> Any:
+def _expect(value: Any, kind: type) -> Any:
+    """Return a value of a type; a TypeError says what it should be otherwise."""
     numbers = (int, float) if kind is float else kind
     if not isinstance(value, numbers) or isinstance(value, bool) != (kind is bool):
-        what = f"to be {_WORDS[kind]}, but it is {value!r}"
-        raise UsageError(f"Expected {name!r} in {path} {what}.")
+        raise TypeError(f"{_WORDS[kind]}, but it is {value!r}")
     return value
 
 
-def _text(path: Path, name: str, value: Any) -> str:
+def _text(value: Any) -> str:
     """Return text; a number is taken as it is written."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return str(value) if is_number else _expect(path, name, value, str)
-
-
-def _in_folder(path: Path, spec: str) -> str:
-    """Return a view as typed, with its file relative to the configuration."""
-    name, mark, file = spec.partition("=")
-    if not mark or (path.parent / spec).exists():
-        return str(path.parent / spec)
-    return f"{name}={path.parent / file}"
-
-
-def _by_view(path: Path, name: str, value: Any) -> Iterator[str]:
-    """Values of an option about formats, by file or for all, as typed: ``labs=;``."""
-    for file, own in (value if isinstance(value, dict) else {"": value}).items():
-        for text in own if name == "missing" and isinstance(own, list) else [own]:
-            yield f"{file}={_text(path, name, text)}" if file else _text(path, name, text)
-
-
-def _literal(value: Any) -> str:
-    """Return a parameter as typed: a list is a tuple, and text is read like a typed value."""
-    if isinstance(value, str):
-        return value
-    return repr(tuple(value) if isinstance(value, list) else value)
+    return str(value) if is_number else _expect(value, str)
 
 
 def write_config(path: Path, given: Mapping[str, Any]) -> None:

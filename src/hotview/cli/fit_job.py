@@ -134,24 +134,20 @@ def make_estimator(dataset: TableDataset, parameters: Mapping[str, Any]) -> Any:
         settings["impute"] = spread_methods(parameters["impute"], dataset.rows)
     for name in parameters:
         owner, nested, _ = name.partition("__")
-        _check_parameter(owner, known)
+        if owner not in known and owner in MultiViewClassifier().get_params(deep=False):
+            raise UsageError(
+                f"The parameter {owner} is for classifiers, but no row has a label. Give --labels "
+                "and --label-column, or leave it out."
+            )
+        if owner not in known:
+            hint = did_you_mean(owner, known)
+            raise UsageError(f"--set names an unknown parameter {owner!r}.{hint}")
         if nested and owner not in _SPECIFICATIONS:
             raise UsageError(f"The parameter {owner} has no settings of its own.")
         if nested:
             settings[owner] = _SPECIFICATIONS[owner](settings.get(owner, known[owner]))
     with as_usage():
         return estimator.set_params(**settings)
-
-
-def _check_parameter(name: str, known: Mapping[str, Any]) -> None:
-    if name in known:
-        return
-    if name in MultiViewClassifier().get_params(deep=False):
-        raise UsageError(
-            f"The parameter {name} is for classifiers, but no row has a label. Give --labels and "
-            "--label-column, or leave it out."
-        )
-    raise UsageError(f"--set names an unknown parameter {name!r}.{did_you_mean(name, known)}")
 
 
 def _fit_arguments(estimator: Any, dataset: TableDataset, *, paired: bool) -> dict[str, Any]:

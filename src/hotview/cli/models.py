@@ -95,26 +95,24 @@ class OpenModel:
             )
 
     def read_rows(self, specs: Sequence[str]) -> dict[str, TableRows]:
-        """Return the rows of every given view, in the order of its file."""
+        """Return the rows of every given view, in the order of its file, without batches."""
         rows = read_rows(self.preprocessing, specs, self.id_files)
         views = {name: view.X for name, view in rows.items()}
         warn_of_other_values(read_settings(self.estimator).get("counts", {}), views)
-        return {name: self._correct(name, view) for name, view in rows.items()}
-
-    def _correct(self, name: str, rows: TableRows) -> TableRows:
-        """Return rows of a view without the offsets of their batches."""
         column = self.preprocessing.batch_column
         column = column or read_settings(self.estimator).get("batch_key")
-        found = (self.estimator._batch_offsets or {}).get(name)
-        if found is None or rows.view is None or column is None:
-            return rows
-        batches = read_batches(rows.view, column)
-        if batches is None:
-            raise ParameterError(
-                f"Expected view {name!r} to have the batches of its rows in {column!r}, as at fit, "
-                f"but {rows.view.path} has no such column. Add it."
-            )
-        return replace(rows, X=found.correct(rows.X, batches, name))
+        for name, offsets in (self.estimator._batch_offsets or {}).items():
+            if offsets is None or name not in rows or column is None:
+                continue
+            view = rows[name].view
+            assert view is not None
+            if (batches := read_batches(view, column)) is None:
+                raise ParameterError(
+                    f"Expected view {name!r} to have the batches of its rows in {column!r}, as at "
+                    f"fit, but {view.path} has no such column. Add it."
+                )
+            rows[name] = replace(rows[name], X=offsets.correct(rows[name].X, batches, name))
+        return rows
 
     def read_input(self, specs: Sequence[str]) -> ModelInput:
         """Return the rows of all given views, aligned."""
@@ -320,7 +318,7 @@ def read_evaluation_rows(
     """
     given, metadata = model.read_input(specs), model.estimator.metadata_
     if labels is None and model.are_training_files(given):
-        stored = metadata["dataset"]["labels"]
+        stored = metadata.get("dataset", {}).get("labels")
         path = None if stored is None else model.find_unchanged(stored)
         labels = None if path is None else str(path)
     ids, notes = given.aligned.ids, given.notes

@@ -219,7 +219,11 @@ def parse_formats(given: Mapping[str, Any]) -> dict[str, Any]:
 def _parse_format(name: str, values: Sequence[str]) -> Any:
     by_file: dict[str, Any] = {}
     for value in values:
-        file, text = _split_file(name, value)
+        file, _, text = value.partition("=")
+        if name in _SHORT and not value.endswith("=="):
+            file, _, text = value.rpartition("=")  # a "=" is part of the file's name
+        if not file or not text or (name == "query" and _QUERY.match(file)):
+            file, text = "", value
         text = "\t" if text == r"\t" else text
         if name == "missing":
             by_file.setdefault(file, []).append(text)
@@ -266,15 +270,6 @@ def spread_methods(methods: Mapping[str, str], names: Iterable[str]) -> Any:
     if "" not in methods:
         return named
     return {**dict.fromkeys(names, methods[""]), **named} if named else methods[""]
-
-
-def _split_file(name: str, value: str) -> tuple[str, str]:
-    """Split the name of a file from the value of an option; "" for all files."""
-    file, _, text = value.partition("=")
-    if name in _SHORT and not value.endswith("=="):
-        file, _, text = value.rpartition("=")  # a "=" is part of the file's name
-    is_query = name == "query" and _QUERY.match(file)
-    return (file, text) if file and text and not is_query else ("", value)
 
 
 def files_by_view(specs: list[str] | None) -> dict[str, str]:
