@@ -13,7 +13,7 @@ import torch
 
 from hotview._archive import FileFormat, write_archive
 from hotview._files import atomic_write, check_output_path, file_lock, output_lock
-from hotview.cli.output_files import write_table
+from hotview.cli.runner import write_table
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions, locks and limits of POSIX")
 

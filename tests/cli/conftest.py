@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hotview.cli import main
-from hotview.cli.output_files import write_table
+from hotview.cli.runner import write_table
 from hotview.datasets import make_views
 
 QUICK = ("--max-epochs", "2", "--n-estimators", "2", "--set", "hidden=8,", "--device", "cpu")

@@ -6,13 +6,8 @@ import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 
 import hotview as hv
-from hotview.cli.models import (
-    labeled_rows,
-    open_model,
-    read_evaluation_rows,
-    read_training,
-    read_training_dataset,
-)
+from hotview.cli.models import open_model, read_evaluation_rows, read_training
+from hotview.cli.options import ModelFiles, Scoring
 from hotview.evaluation import ConcatenatedLogisticRegression
 
 
@@ -82,10 +77,10 @@ def test_simple_methods_are_fitted_on_the_files_of_the_fit(hotview, model, study
     found = {b["name"]: b for b in json.loads(result.out)["baselines"]}
     assert len(found) == 4
     opened = open_model(model)
-    arguments = read_training_dataset(opened).fit_arguments
+    arguments, _ = read_training(opened)
     arguments = {name: value for name, value in arguments.items() if "groups" not in name}
     fitted = ConcatenatedLogisticRegression().fit(**arguments)
-    rows = read_evaluation_rows(opened, [str(f) for f in new_files], str(labels), {})
+    rows = read_evaluation_rows(opened, [str(f) for f in new_files], str(labels))
     expected = fitted.score(rows.views, rows.target.astype(str))
     assert found["logistic regression"]["accuracy"]["value"] == expected
 
@@ -183,8 +178,7 @@ def test_rows_of_the_fit_are_recognized_in_another_spelling(hotview, messy_model
 
 def test_labels_are_in_a_table_or_a_view(model, new_files):
     opened = open_model(model)
-    with pytest.raises(ValueError, match="No view has a column 'state'"):
-        opened.read_labels(opened.read_input([str(new_files[1])], {}), None)
+    assert opened.read_labels(opened.read_input([str(new_files[1])]), None) is None
 
 
 def test_training_rows_are_left_out_if_there_are_others(model, files, study, new_files, tmp_path):
@@ -193,9 +187,9 @@ def test_training_rows_are_left_out_if_there_are_others(model, files, study, new
     labels = [(study / name).read_text().splitlines() for name in ("labels.csv", "new-labels.csv")]
     (tmp_path / "labels.csv").write_text("\n".join([*labels[0], *labels[1][1:]]) + "\n")
     specs, table = [str(tmp_path / "scan.csv")], str(tmp_path / "labels.csv")
-    rows = read_evaluation_rows(open_model(model), specs, table, {})
+    rows = read_evaluation_rows(open_model(model), specs, table)
     assert not rows.seen
-    assert set(labeled_rows(rows).ids) == {f"n{i}" for i in range(20)}
+    assert set(rows.take_labeled().ids) == {f"n{i}" for i in range(20)}
     assert "trained on 40 of these rows" in rows.notes[-1]
 
 
@@ -210,27 +204,28 @@ def test_formats_of_new_files_are_added_to_those_of_the_fit(model, tmp_path):
     loaded.metadata_ = {"preprocessing": {**stored, "text": text}}
     loaded.save(tmp_path / "m.hotview")
     new = {"delimiter": {"scan": ","}, "decimal": {"scan": "."}, "missing": ["?"]}
-    found = open_model(tmp_path / "m.hotview", text=new).preprocessing.text
+    found = open_model(tmp_path / "m.hotview", ModelFiles(text=new)).preprocessing.text
     assert found == {
         "delimiter": {"blood": ";", "scan": ","},
         "decimal": {"": ",", "scan": "."},
         "header": True,
         "missing": ["?"],
     }
-    found = open_model(tmp_path / "m.hotview", text={"delimiter": "!"}).preprocessing.text
+    found = open_model(
+        tmp_path / "m.hotview", ModelFiles(text={"delimiter": "!"})
+    ).preprocessing.text
     assert found == {**text, "delimiter": "!"}
 
 
 def test_files_of_the_fit_are_found_only_unchanged(model, files):
-    opened = open_model(model, id_column="who", label_column="y")  # which are of new files
-    assert read_training_dataset(opened).linked["blood"].shape[0] == 40
+    # The columns are of new files.
+    opened = open_model(model, ModelFiles(id_column="who"), Scoring(label_column="y"))
     training, notes = read_training(opened)
     assert (len(training["y"]), len(training["unaligned"]["scan"]), notes) == (40, 30, [])
-    rows = read_evaluation_rows(open_model(model), [str(f) for f in files[:2]], None, {})
+    rows = read_evaluation_rows(open_model(model), [str(f) for f in files[:2]], None)
     assert rows.seen
     assert sum(label is not None for label in rows.target) == 40  # by the labels of the fit
-    opened.estimator.metadata_["views"][0]["sha256"] = "0" * 64
-    assert read_training_dataset(opened) is None
+    opened.estimator.metadata_["sha256"][str(files[0])] = "0" * 64
     training, (note,) = read_training(opened)
     assert training is None
     assert "Only the majority class is compared: the files of the fit are not here" in note
@@ -245,4 +240,4 @@ def test_hashes_of_ids_that_are_not_valid_are_refused(model, files):
             opened = open_model(model)
             opened.estimator.metadata_[key] = value
             with pytest.raises(ValueError, match=r"\.hotview to hold the salted hashes of its ids"):
-                read_evaluation_rows(opened, [str(files[1])], str(files[3]), {})
+                read_evaluation_rows(opened, [str(files[1])], str(files[3]))

@@ -18,7 +18,7 @@ from hotview.cli.federated_jobs import (
     read_app,
     run_simulation,
 )
-from hotview.cli.output_files import write_table
+from hotview.cli.runner import write_table
 from hotview.datasets import load_handwritten, make_views
 from hotview.federated import FederatedResult, InProcessChannel, Privacy, Server
 from hotview.federated.configuration import write_app

@@ -17,7 +17,7 @@ from .conftest import paste
 
 def test_ids_do_not_clash_with_results(model, new_files):
     opened = open_model(model)
-    rows = opened.read_input([str(f) for f in new_files], {}).aligned
+    rows = opened.read_input([str(f) for f in new_files]).aligned
     opened = replace(opened, preprocessing=replace(opened.preprocessing, id_column="n_views"))
     with pytest.raises(ValueError, match="The column of ids is called 'n_views'"):
         prediction_columns(opened, rows)
@@ -28,7 +28,7 @@ def test_predictions_and_sets_are_those_of_python_with_ids(hotview, model, new_f
     result = hotview("predict", model, *new_files, "-o", out, "--set", "0.2")
     table = pyarrow.parquet.read_table(out).to_pandas()
     opened, counts = open_model(model), []
-    rows = opened.read_input([str(f) for f in new_files], {}).aligned
+    rows = opened.read_input([str(f) for f in new_files]).aligned
     estimator, classes = opened.estimator, opened.estimator.classes_
     P = estimator.predict_proba(rows.views)
     assert table["id"].tolist() == [f"n{i}" for i in range(20)]

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from sklearn.utils import Bunch
 
-from hotview._files import atomic_write
 from hotview._types import Array, IntArray
-from hotview.cli.inspect import similarity_table
-from hotview.cli.output_files import make_folder, write_table
-from hotview.cli.runner import print_table
+from hotview.cli.inspect import PLAN_TITLE, similarity_table
+from hotview.cli.runner import make_folder, make_table, print_parts, write_table, write_text
 from hotview.datasets import load_handwritten, unalign
 from hotview.estimators import MultiViewClassifier
 from hotview.evaluation import (
@@ -24,21 +21,12 @@ from hotview.evaluation import (
     PCALogisticRegression,
     PerViewLabelPropagation,
 )
+from hotview.evaluation.record import make_record
 from hotview.evaluation.record.model_summary import describe_views
-from hotview.model import check_model_path, save_model
-from hotview.report.figures import check_picture_path, new_figure, plot_matrix, save_figure
+from hotview.model import save_model
+from hotview.report.chart_data import plan_matrix
+from hotview.report.figures import new_figure, plot_matrix, save_figure
 from hotview.report.tables import matrix_table
-
-__all__ = [
-    "SAMPLE_HOLDER",
-    "SAMPLE_NAMES",
-    "Comparison",
-    "compare",
-    "load_digits",
-    "run_demo",
-    "write_sample_federation",
-    "write_sample_files",
-]
 
 _KEPT = 0.7  # fraction of the unlinked rows that each view has
 _PRESENT = 0.9  # fraction of the new individuals that each view has
@@ -57,90 +45,63 @@ linked = "{name}/linked.txt"  # ids that all have in common, in the same order e
 """
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Accuracies of all methods, and the default classifier.
-
-    Parameters
-    ----------
-    accuracies : dict of str to float
-        Accuracy of each method on the test rows.
-    seconds : dict of str to float
-        Time of each method's fit.
-    classifier : MultiViewClassifier
-        The default one, fitted.
-    """
-
-    accuracies: dict[str, float]
-    seconds: dict[str, float]
-    classifier: MultiViewClassifier
-
-
 def run_demo(figure: Path, model: Path, random_state: int) -> None:
     """Fit all methods, print their accuracies and the plan, save model and figure."""
-    check_picture_path(figure)  # before the work, not after it
-    check_model_path(model)
-    console = Console(soft_wrap=True)
     data = load_digits(random_state)
-    console.print(
-        f"Handwritten digits: six views, {len(data.target)} individuals linked and labeled, the "
-        "other training rows shuffled in every view and without labels."
-    )
+    n_linked, names = len(data.target), list(data.linked)
     views = [(n, X.shape[1], len(X), len(data.unaligned[n])) for n, X in data.linked.items()]
-    print_table(console, ("view", "columns", "linked rows", "unlinked rows"), views)
-    comparison = compare(data, random_state, verbose=console.is_terminal)
-    accuracies = [
-        (name, f"{accuracy:.1%}", f"{comparison.seconds[name]:.1f}")
-        for name, accuracy in comparison.accuracies.items()
-    ]
-    title = f"Accuracy on {len(data.test_target)} test rows"
-    print_table(console, ("method", "accuracy", "seconds"), accuracies, title=title)
-    names, classifier = list(data.linked), comparison.classifier
-    plan, similarity = classifier.plan_, classifier.view_similarity_
-    assert plan is not None  # the default couples the views
-    assert plan.std is not None  # and has several networks
-    assert similarity is not None  # and 60 rows are linked
-    console.print(similarity_table(similarity, names), soft_wrap=False)
-    for sentence in describe_views(classifier):
-        console.print(sentence)
-    columns = [f"reference {k + 1}" for k in range(plan.W.shape[1])]
-    W, title = plan.W * len(names), "The paper's plan W, rows adding up to 1"
-    console.print(matrix_table(W, names, columns, title=title), soft_wrap=False)
-    save_model(classifier, model)
-    console.print(f"Model saved to {model}")
+    print_parts(
+        f"Handwritten digits: six views, {n_linked} individuals linked and labeled, the other "
+        "training rows shuffled in every view and without labels.",
+        make_table(("view", "columns", "linked rows", "unlinked rows"), views),
+    )
+    settings: dict[str, Any] = {"random_state": random_state, "verbose": sys.stdout.isatty()}
+    classifier = MultiViewClassifier(**settings)
+    methods: dict[str, Any] = {
+        "logistic regression on the linked rows": ConcatenatedLogisticRegression(),
+        "PCA in each view + logistic regression": PCALogisticRegression(),
+        "label propagation in each view": PerViewLabelPropagation(),
+        'hotview, coupling="none"': MultiViewClassifier(coupling="none", **settings),
+        "hotview, default": classifier,
+    }
+    rows = []
+    for name, method in methods.items():
+        start = time.perf_counter()
+        method.fit(data.linked, data.target, unaligned=data.unaligned)
+        seconds = time.perf_counter() - start
+        rows.append((name, f"{method.score(data.test, data.test_target):.1%}", f"{seconds:.1f}"))
+    similarity, plan = (
+        classifier.view_similarity_,
+        plan_matrix(make_record(classifier), shares=True),
+    )
+    assert similarity is not None  # 60 rows are linked
+    print_parts(
+        make_table(
+            ("method", "accuracy", "seconds"),
+            rows,
+            title=f"Accuracy on {len(data.test_target)} test rows",
+        ),
+        similarity_table(similarity, names),
+        *describe_views(classifier),
+        matrix_table(plan.values, plan.rows, plan.columns, title=PLAN_TITLE),
+        f"Model saved to {save_model(classifier, model)}",
+    )
     drawing, (left, right) = new_figure(2)
     values = np.where(np.eye(len(names), dtype=bool), np.nan, similarity.value)
-    linked = f"Similarity of views by {len(data.target)} linked rows"
+    linked = f"Similarity of views by {n_linked} linked rows"
     plot_matrix(values, names, names, ax=left, title=linked, cmap="Oranges", digits=2, largest=1.0)
-    plot_matrix(W, names, columns, ax=right, title=title, std=plan.std * len(names), digits=2)
+    plot_matrix(
+        plan.values, names, plan.columns, ax=right, title=PLAN_TITLE, std=plan.std, digits=2
+    )
     for ax in (left, right):
         ax.set_aspect("auto")  # a few references have wide cells
-    console.print(f"Heat maps saved to {save_figure(drawing, figure)}")
+    print_parts(f"Heat maps saved to {save_figure(drawing, figure)}")
 
 
 def load_digits(random_state: int) -> Bunch:
     """Return the digits, split as in the paper: 60 rows linked and labeled, the rest not."""
     digits = load_handwritten()
     return unalign(digits.views, digits.target, random_state=random_state)
-
-
-def compare(data: Bunch, random_state: int, *, verbose: bool = False) -> Comparison:
-    """Fit the baselines, the control without coupling and the default classifier."""
-    settings: dict[str, Any] = {"random_state": random_state, "verbose": verbose}
-    methods: dict[str, Any] = {
-        "logistic regression on the linked rows": ConcatenatedLogisticRegression(),
-        "PCA in each view + logistic regression": PCALogisticRegression(),
-        "label propagation in each view": PerViewLabelPropagation(),
-        'hotview, coupling="none"': MultiViewClassifier(coupling="none", **settings),
-        "hotview, default": (classifier := MultiViewClassifier(**settings)),
-    }
-    accuracies, seconds = {}, {}
-    for name, method in methods.items():
-        start = time.perf_counter()
-        method.fit(data.linked, data.target, unaligned=data.unaligned)
-        seconds[name] = time.perf_counter() - start
-        accuracies[name] = float(method.score(data.test, data.test_target))
-    return Comparison(accuracies, seconds, classifier)
 
 
 def write_sample_files(folder: Path, random_state: int, *, force: bool = False) -> list[Path]:
@@ -246,15 +207,9 @@ def _write_sample_tables(folder: Path, random_state: int) -> list[Path]:
         if name == SAMPLE_HOLDER:
             table["digit"] = digits.target[rows]
             config += 'label_column = "digit"\n'
-        texts = {
-            home.parent / f"{name}.toml": config,
-            home / "linked.txt": "".join(f"{key}\n" for key in ids[linked]),
-        }
-        for path, text in texts.items():
-            with atomic_write(path) as draft:
-                draft.write_text(text, encoding="utf-8")
         written += [
-            *texts,
+            write_text(config, home.parent / f"{name}.toml"),
+            write_text("".join(f"{key}\n" for key in ids[linked]), home / "linked.txt"),
             write_table(table, home / f"{name}.csv"),
             write_table(_columns(name, ids[new], digits.views[name][new]), home / "new.csv"),
         ]

@@ -1,47 +1,39 @@
-"""``hotview evaluate``: metrics of a model on rows with known labels."""
+"""``hotview evaluate`` and ``hotview report``: metrics on rows with known labels, and a page."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from hotview.cli import options
-from hotview.cli.options import flag
-from hotview.cli.runner import make_console, print_json, print_notes, print_table
+from hotview.cli.options import flag, option
+from hotview.cli.runner import check_new_file, make_table, print_notes, print_result
 
 if TYPE_CHECKING:
-    from hotview.cli.models import EvaluationRows, OpenModel
-    from hotview.evaluation import PermutationImportance
-    from hotview.evaluation.record.scores import Predictions
+    from rich.table import Table
 
-__all__ = ["evaluate"]
+    from hotview.evaluation import PermutationImportance
 
 _MAX_CLASSES = 25  # of a confusion matrix that is printed
 _MAX_COLUMNS, _BAR = 15, 20  # columns whose importance is printed, and characters of a bar
 
 
-@options.with_file_options
 def evaluate(
     model: options.Model,
     views: options.Views,
-    labels: options.Labels = None,
-    label_column: options.LabelColumn = None,
-    id_column: options.IdColumn = None,
-    ids: options.IdFiles = None,
-    match_ids: options.MatchIds = None,
-    text: options.FileFormats = None,
-    baselines: options.Baselines = True,
+    files: options.ModelFiles,
+    scoring: options.Scoring,
     importance: Annotated[
         bool, flag("--importance", "Show which views and columns the predictions rely on.")
     ] = False,
-    positive: options.Positive = None,
-    cost: options.Cost = None,
-    threshold: options.Threshold = None,
     device: options.Device = "auto",
     json: options.Json = False,
-    debug: options.Debug = False,
 ) -> None:
     """Evaluate a model: metrics with 95 % intervals, beside always predicting one class.
 
@@ -57,36 +49,31 @@ def evaluate(
     --importance permutes every view, and every column, among these rows, and shows how much the
     log loss rises.
     """
-    from hotview.cli.models import labeled_rows, open_model, read_evaluation_rows, read_training
-    from hotview.evaluation import assess
+    from hotview.cli.models import open_model, read_evaluation_rows, read_training
+    from hotview.evaluation import assess, permutation_importance
     from hotview.evaluation.assessment import class_counts
-    from hotview.evaluation.record.scores import score_baselines
+    from hotview.evaluation.baseline_rows import are_present
+    from hotview.evaluation.record.scores import Predictions, encode_truth, score_baselines
     from hotview.report.page.sentences import describe_comparison
     from hotview.training import progress
 
-    columns = {"id_column": id_column, "label_column": label_column}
-    id_files = options.files_by_view(ids)
-    tables = (*id_files.values(), labels)
-    opened = open_model(
-        model, device=device, **columns, match_ids=match_ids, text=text, tables=tables
-    )
+    opened = open_model(model, files, scoring, device=device)
     opened.check_classifies()
-    rows = read_evaluation_rows(opened, views, labels, id_files)
-    labeled = labeled_rows(rows)
-    predictions = _predict(opened, labeled)
-    P = predictions.probabilities(labeled.views)
+    estimator, rows = opened.estimator, read_evaluation_rows(opened, views, scoring.labels)
+    labeled = rows.take_labeled()
     assert labeled.target is not None
+    present = {name: are_present(X) for name, X in labeled.views.items()}
+    truth = encode_truth(estimator, labeled.target, len(labeled.ids))
+    predictions = Predictions(estimator, labeled.views, present, truth)
     scores = assess(
         labeled.target,
-        P,
-        opened.estimator.classes_,
+        predictions.probabilities(labeled.views),
+        estimator.classes_,
         groups=labeled.ids if labeled.groups is None else labeled.groups,
-        prior=class_counts(opened.estimator),
-        positive=positive,
-        cost=cost,
-        threshold=options.parse_threshold(threshold),
+        prior=class_counts(estimator),
+        **scoring.point,
     )
-    training, notes = read_training(opened) if baselines else (None, [])
+    training, notes = read_training(opened) if scoring.baselines else (None, [])
     track = partial(progress.track, shown=sys.stderr.isatty())
     compared = score_baselines(predictions, training, track, control=False)
     sentences = [] if rows.seen else describe_comparison(compared)
@@ -94,33 +81,65 @@ def evaluate(
     if n_unlabeled := n_rows - len(labeled.ids):
         notes.append(f"{n_unlabeled:,} of {n_rows:,} rows have no label and are left out.")
     print_notes(notes)
-    relied_on = _measure_importance(opened, labeled) if importance else None
-    if json:
-        facts = {"views": list(rows.views), "seen": rows.seen, "notes": notes}
-        facts |= {"baselines": [asdict(b) for b in compared], "comparison": sentences}
-        facts |= {} if relied_on is None else {"importance": relied_on.to_dict()}
-        print_json({**scores.to_json(), **facts})
-    else:
-        _print_metrics(scores, list(rows.views))
-        _print_comparison(compared, sentences)
-        _print_confusion(scores)
-        if relied_on is not None:
-            _print_importance(relied_on)
+    facts = {**scores.to_json(), "views": list(rows.views), "seen": rows.seen, "notes": notes}
+    facts |= {"baselines": [asdict(b) for b in compared], "comparison": sentences}
+    parts = [*_metrics(scores, list(rows.views)), *_comparison(compared), *sentences]
+    parts += _confusion(scores)
+    if importance:
+        relied_on = permutation_importance(estimator, labeled.views, labeled.target)
+        facts["importance"] = relied_on.to_dict()
+        parts += _importance(relied_on)
+    print_result(facts, *parts, as_json=json)
 
 
-def _measure_importance(model: OpenModel, rows: EvaluationRows) -> PermutationImportance:
-    """Return how much the model relies on views and columns for labeled rows."""
-    from hotview.evaluation import permutation_importance
+def _metrics(scores: Any, views: list[str]) -> Iterator[str | Table]:
+    from hotview.report.metric_tables import describe_metrics, metric_tables
 
-    assert rows.target is not None
-    return permutation_importance(model.estimator, rows.views, rows.target)
+    first, *others = metric_tables(scores)
+    title = f"{scores.n:,} rows, views {', '.join(views)}"
+    yield make_table(first.headings, first.rows, title=title)
+    for table in others:
+        rows = table.rows[:_MAX_CLASSES]
+        yield make_table(table.headings, rows, title=table.title, n_text=table.n_text)
+    if len(scores.by_class) > _MAX_CLASSES:
+        yield f"All {len(scores.by_class)} classes: see --json."
+    yield from describe_metrics(scores)
 
 
-def _print_importance(found: PermutationImportance) -> None:
-    """Print views, then the columns of the largest effects, each with a bar."""
+def _comparison(compared: list[Any]) -> Iterator[Table]:
+    """Accuracies of simple methods, if there are any."""
+    from hotview.report.page.sentences import describe_baseline, format_interval
+    from hotview.report.tables import ABSENT, number, signed
+
+    rows = []
+    for b in compared:
+        cells = [ABSENT] * 3
+        if b.difference is not None:
+            accuracy, difference = 100 * b.accuracy.value, 100 * b.difference.value
+            cells = [number(accuracy), signed(difference), format_interval(b.difference)]
+        rows.append((b.name, describe_baseline(b), *cells))
+    if rows:
+        headings = ("", "result", "accuracy %", "model minus it", "95 % interval")
+        yield make_table(headings, rows, title="Simple methods on the same rows", n_text=2)
+
+
+def _confusion(scores: Any) -> Iterator[str | Table]:
+    classes = [str(name) for name in scores.classes]
+    if len(classes) > _MAX_CLASSES:
+        yield f"Confusion matrix of {len(classes)} classes: see --json."
+        return
+    headings = ("true class by row, predicted by column", *classes)
+    counts = [
+        (name, *(n or "·" for n in row))
+        for name, row in zip(classes, scores.confusion, strict=True)
+    ]
+    yield make_table(headings, counts, title="Confusion matrix")
+
+
+def _importance(found: PermutationImportance) -> Iterator[str | Table]:
+    """Views, then the columns of the largest effects, each with a bar."""
     from hotview.report.tables import signed
 
-    console = make_console()
     title = f"permuted in {found.n_rows:,} rows, whose log loss is {found.log_loss:.3f}"
     columns = found.columns.to_dicts()[:_MAX_COLUMNS]
     for what, effects, n_text in (("Views", found.views.to_dicts(), 1), ("Columns", columns, 2)):
@@ -138,67 +157,67 @@ def _print_importance(found: PermutationImportance) -> None:
         ]
         headings = (*names, "", "log loss rises by", "95 % interval", "accuracy drops by (points)")
         if rows:
-            print_table(console, headings, rows, title=f"{what}, {title}", n_text=n_text + 1)
+            yield make_table(headings, rows, title=f"{what}, {title}", n_text=n_text + 1)
     if (n_left_out := found.n_columns - len(columns)) > 0:
-        console.print(
-            f"{n_left_out:,} other columns: smaller effects, or not among the candidates."
-        )
+        yield f"{n_left_out:,} other columns: smaller effects, or not among the candidates."
 
 
-def _predict(model: OpenModel, rows: EvaluationRows) -> Predictions:
-    """Return the model's predictions for labeled rows."""
-    from hotview.evaluation.baseline_rows import are_present
-    from hotview.evaluation.record.scores import Predictions, encode_truth
+def report(
+    model: options.Model,
+    out: Annotated[Path, option("Page to write (.html).", "--out", "-o")],
+    files: options.ModelFiles,
+    scoring: options.Scoring,
+    views: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[VIEW...]",
+            help="Tables to evaluate the model on, as name=file or files.",
+            show_default=False,
+        ),
+    ] = None,
+    data: Annotated[
+        list[str] | None, option("The same as VIEW, as an option.", metavar="VIEW")
+    ] = None,
+    umap: Annotated[
+        bool, typer.Option(help="Embed the common space by UMAP too, if it is installed.")
+    ] = True,
+    importance: Annotated[
+        bool, typer.Option(help="Measure which views and columns the predictions rely on.")
+    ] = True,
+    device: options.Device = "auto",
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Write a page that explains a model: one HTML file, to be opened from disk.
 
-    present = {name: are_present(X) for name, X in rows.views.items()}
-    truth = encode_truth(model.estimator, rows.target, len(rows.ids))
-    return Predictions(model.estimator, rows.views, present, truth)
+    With tables, it also shows the metrics of the model, the contribution of every view, the columns
+    that predictions rely on, and the common space.
+    """
+    check_new_file(out, ".html", force=force)
+    from hotview.cli.models import list_notes, open_model, read_evaluation_rows, read_training
+    from hotview.evaluation.record import make_record
+    from hotview.report.page import write_report
 
-
-def _print_metrics(scores: Any, views: list[str]) -> None:
-    from hotview.report.metric_tables import describe_metrics, metric_tables
-
-    console = make_console()
-    first, *others = metric_tables(scores)
-    title = f"{scores.n:,} rows, views {', '.join(views)}"
-    print_table(console, first.headings, first.rows, title=title)
-    for table in others:
-        rows = table.rows[:_MAX_CLASSES]
-        print_table(console, table.headings, rows, title=table.title, n_text=table.n_text)
-    if len(scores.by_class) > _MAX_CLASSES:
-        console.print(f"All {len(scores.by_class)} classes: see --json.")
-    for sentence in describe_metrics(scores):
-        console.print(sentence, highlight=False, markup=False)
-
-
-def _print_confusion(scores: Any) -> None:
-    console = make_console()
-    classes = [str(name) for name in scores.classes]
-    if len(classes) > _MAX_CLASSES:
-        console.print(f"Confusion matrix of {len(classes)} classes: see --json.")
-        return
-    headings = ("true class by row, predicted by column", *classes)
-    counts = [
-        (name, *(n or "·" for n in row))
-        for name, row in zip(classes, scores.confusion, strict=True)
-    ]
-    print_table(console, headings, counts, title="Confusion matrix")
-
-
-def _print_comparison(compared: list[Any], sentences: list[str]) -> None:
-    """Print the accuracies of simple methods, and whether they are as good as the model."""
-    from hotview.report.page.sentences import describe_baseline, format_interval
-    from hotview.report.tables import ABSENT, number, signed
-
-    console, rows = make_console(), []
-    for b in compared:
-        cells = [ABSENT] * 3
-        if b.difference is not None:
-            accuracy, difference = 100 * b.accuracy.value, 100 * b.difference.value
-            cells = [number(accuracy), signed(difference), format_interval(b.difference)]
-        rows.append((b.name, describe_baseline(b), *cells))
-    if rows:
-        headings = ("", "result", "accuracy %", "model minus it", "95 % interval")
-        print_table(console, headings, rows, title="Simple methods on the same rows", n_text=2)
-    for sentence in sentences:
-        console.print(sentence, highlight=False, markup=False)
+    specs = [*(views or ()), *(data or ())]
+    opened = open_model(model, files, scoring, device=device)
+    arguments: dict[str, Any] = {}
+    notes: list[str] = []
+    if specs and hasattr(opened.estimator, "classes_"):
+        rows = read_evaluation_rows(opened, specs, scoring.labels)
+        arguments = {"views": rows.views, "y": rows.target, "seen": rows.seen}
+        arguments |= {"ids": rows.ids.tolist(), "groups": rows.groups, **scoring.point}
+        notes = rows.notes
+        if scoring.baselines and rows.target is not None:
+            arguments["training"], more = read_training(opened)
+            notes += more
+    elif specs:
+        by_view = opened.read_rows(specs)
+        ids = {name: view.ids for name, view in by_view.items() if view.ids is not None}
+        arguments = {"views": {n: view.X for n, view in by_view.items()}, "ids": ids or None}
+        notes = list_notes(by_view, opened.check_drift(arguments["views"]))
+    print_notes(notes)
+    arguments |= {"umap": umap, "importance": importance, "verbose": sys.stderr.isatty()}
+    write_report(make_record(opened.estimator, **arguments), out)
+    size = out.stat().st_size
+    line = f"Page written to {out} ({size / 1e3:.0f} kB): open it in a browser."
+    print_result({"out": str(out), "bytes": size, "notes": notes}, line, as_json=json)

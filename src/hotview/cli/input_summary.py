@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from rich.console import Console
+from rich.table import Table
 from scipy import sparse
 
+from hotview._messages import ParameterError
 from hotview._processes import all_gather_arrays, rank, shard_of_rank, world_size
 from hotview._types import Array
-from hotview.cli.runner import print_notes, print_table, with_flags
+from hotview.cli.runner import make_table, with_flags
 from hotview.cli.single_cells import name_counts
 from hotview.datasets.readers.errors import listed
 from hotview.ingest.columns import RULE, ViewColumns
@@ -21,8 +21,6 @@ from hotview.ingest.holdout import HoldoutSplit
 from hotview.ingest.preprocessing import AlignedRows, Preprocessing
 from hotview.ingest.tables import OpenView
 
-__all__ = ["check_cells", "check_missing", "count_missing", "describe_dataset", "print_dataset"]
-
 _LISTED = 4
 _CHUNK = 100_000  # rows
 
@@ -30,22 +28,7 @@ _CHUNK = 100_000  # rows
 def describe_dataset(
     dataset: TableDataset, estimator: str, split: HoldoutSplit | None
 ) -> dict[str, Any]:
-    """Describe a dataset in plain values.
-
-    Parameters
-    ----------
-    dataset : TableDataset
-        The rows to train on.
-    estimator : str
-        Class of the estimator.
-    split : HoldoutSplit or None
-        The rows that are held out.
-
-    Returns
-    -------
-    dict
-        Values for JSON.
-    """
+    """Describe a dataset in plain values for JSON; processes count missing cells together."""
     counts = dataset.label_counts
     labels = sorted(counts, key=lambda label: (isinstance(label, str), label))
     return {
@@ -85,43 +68,22 @@ def _describe_view(view: OpenView, dataset: TableDataset) -> dict[str, Any]:
     }
 
 
-def print_dataset(summary: Mapping[str, Any], console: Console) -> None:
-    """Print a dataset's summary.
-
-    Parameters
-    ----------
-    summary : dict
-        The return value of `describe_dataset`.
-    console : Console
-        Where to print.
-    """
+def describe_summary(summary: Mapping[str, Any]) -> Iterator[str | Table]:
+    """Describe a dataset from `describe_dataset` in tables and lines."""
     headings = ("view", "file", "rows", "columns", "linked", "unlinked", "unlinked with label")
-    rows = []
-    for view in summary["views"]:
-        counts = ("rows", "columns", "linked_rows", "unaligned_rows", "unaligned_rows_with_label")
-        rows.append((view["name"], view["file"], *(view[count] for count in counts)))
-    print_table(console, headings, rows, title="Input data", n_text=2)
-    if len(rows) > 2 and summary["linked_rows"]:
-        _print_links(summary, console)
-    for line in _summary_lines(summary):
-        console.print(line, highlight=False, markup=False)
-    print_notes(summary["notes"])
-
-
-def _print_links(summary: Mapping[str, Any], console: Console) -> None:
-    """Print the number of linked rows of every pair of views."""
-    names = [view["name"] for view in summary["views"]]
-    links = {frozenset(pair): n for *pair, n in summary["links"]}
-    rows = [
-        (a, *("" if j < i else links[frozenset((a, b))] for j, b in enumerate(names[1:])))
-        for i, a in enumerate(names[:-1])  # every pair once
-    ]
-    print_table(console, ("", *names[1:]), rows, title="Linked rows by pair")
-
-
-def _summary_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    counts = ("linked_rows", "unaligned_rows", "unaligned_rows_with_label")
+    keys, views = ("name", "file", "rows", "columns", *counts), summary["views"]
+    rows = [[view[key] for key in keys] for view in views]
+    yield make_table(headings, rows, title="Input data", n_text=2)
     in_all = ""
-    if len(summary["views"]) > 2 and summary["linked_rows"]:
+    if len(views) > 2 and summary["linked_rows"]:
+        names = [view["name"] for view in views]
+        links = {frozenset(pair): n for *pair, n in summary["links"]}
+        rows = [
+            [a, *("" if j < i else links[frozenset((a, b))] for j, b in enumerate(names[1:]))]
+            for i, a in enumerate(names[:-1])  # every pair once
+        ]
+        yield make_table(("", *names[1:]), rows, title="Linked rows by pair")
         in_all = f" in two views or more ({summary['linked_in_all_views']:,} in all)"
     yield (
         f"Linked rows: {summary['linked_rows']:,}{in_all}, of which "
@@ -135,7 +97,6 @@ def _summary_lines(summary: Mapping[str, Any]) -> Iterator[str]:
             yield f"These labels are of {summary['labeled_groups']:,} groups of rows."
     else:
         yield "No labels: a MultiViewEncoder is trained, which does not predict."
-    views = summary["views"]
     for view in views:
         if view["counts"] is not None:
             yield view["counts"]
@@ -163,50 +124,25 @@ def _first(names: list[str]) -> str:
 
 
 def check_missing(summary: Mapping[str, Any], impute: Mapping[str, str | None]) -> None:
-    """Raise if cells are missing and not imputed.
-
-    Parameters
-    ----------
-    summary : dict
-        The return value of `describe_dataset`.
-    impute : dict of str to (str or None)
-        How missing cells of every view are imputed.
-    """
+    """Raise if cells are missing in a dataset from `describe_dataset`, and not imputed."""
     for view in summary["views"]:
         empty = [name for name, n in view["missing"].items() if n >= view["rows"]]
         if empty:
-            drop = " ".join(f"--drop {shlex.quote(name)}" for name in empty)
-            raise ValueError(
-                f"{view['file']}: no cell of {listed(empty)} has a value. Pass {drop}."
-            )
+            text = f"{view['file']}: no cell of {listed(empty)} has a value. "
+            raise ParameterError(text, "Pass {drop}.", drop=empty)
         if view["missing"] and impute[view["name"]] is None:
             columns = _first([f"{name!r} ({n})" for name, n in view["missing"].items()])
-            raise ValueError(
-                f"{view['file']}: cells are missing in {columns}. Fill them with the median of "
-                f"their column: {_flag(view['name'])}; or leave columns out: --drop."
+            raise ParameterError(
+                f"{view['file']}: cells are missing in {columns}. Fill them with the median of ",
+                "their column: {impute}; or leave columns out: {drop}.",
+                impute={view["name"]: "median"},
             )
-
-
-def _flag(name: str) -> str:
-    return f"--impute {shlex.quote(f'{name}=median')}"
 
 
 def count_missing(X: Any, columns: ViewColumns) -> dict[str, int]:
     """Count the missing cells of every column, in rows that are not missing as a whole.
 
     Several processes count together, each in its own rows.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array
-        Rows of a view.
-    columns : ViewColumns
-        Its columns.
-
-    Returns
-    -------
-    dict of str to int
-        Columns with missing cells.
     """
     counts = np.zeros(X.shape[1], dtype=np.int64)
     own = shard_of_rank(0 if sparse.issparse(X) else X.shape[0], rank(), world_size())
@@ -219,39 +155,29 @@ def count_missing(X: Any, columns: ViewColumns) -> dict[str, int]:
     return {name: int(n) for name, n in zip(columns.source_names, counts, strict=True) if n > 0}
 
 
+def has_values(X: Any) -> Array:
+    """Return whether each row has a value."""
+    n_rows = X.shape[0]
+    if sparse.issparse(X):
+        return np.ones(n_rows, dtype=bool)
+    parts = [~np.isnan(X[i : i + _CHUNK]).all(axis=1) for i in range(0, n_rows, _CHUNK)]
+    return np.concatenate(parts)
+
+
 def check_cells(
     rows: AlignedRows, preprocessing: Preprocessing, impute: Mapping[str, str | None]
 ) -> None:
-    """Raise if cells are missing and not imputed, or if rows are empty in all views.
-
-    Parameters
-    ----------
-    rows : AlignedRows
-        The rows of all views.
-    preprocessing : Preprocessing
-        The columns of all views.
-    impute : dict of str to (str or None)
-        How missing cells of every view are imputed.
-    """
+    """Raise if cells are missing and not imputed, or if rows are empty in all views."""
     known = np.zeros(len(rows.ids), dtype=bool)
     for name, X in rows.views.items():
-        known |= rows.present[name] & ~_is_empty(X)
+        known |= rows.present[name] & has_values(X)
         if impute[name] is None and (missing := count_missing(X, preprocessing.views[name])):
-            raise ValueError(
-                f"Cells of view {name!r} are missing, in {listed(missing)}. Fill them in, or fit "
-                f"the model with {_flag(name)}."
-            )
+            text = f"Cells of view {name!r} are missing, in {listed(missing)}. "
+            remedy = "Fill them in, or fit the model with {impute}."
+            raise ParameterError(text, remedy, impute={name: "median"})
     if not known.all():
         empty = [str(key) for key in rows.ids[~known]]
         raise ValueError(
             f"Expected every row to have a value in some view, but {len(empty)} of "
             f"{len(rows.ids)} are empty: {listed(empty)}. Leave these rows out."
         )
-
-
-def _is_empty(X: Any) -> Array:
-    n_rows = X.shape[0]
-    if sparse.issparse(X):
-        return np.zeros(n_rows, dtype=bool)
-    parts = [np.isnan(X[i : i + _CHUNK]).all(axis=1) for i in range(0, n_rows, _CHUNK)]
-    return np.concatenate(parts)

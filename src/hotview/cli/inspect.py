@@ -1,36 +1,31 @@
-"""``hotview inspect``: contents of a model file."""
+"""``hotview inspect`` and ``hotview export``: contents of a model file, and files from it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hotview.cli import options
-from hotview.cli.runner import make_console, print_json, print_table
+from hotview.cli.options import option
+from hotview.cli.runner import check_new_file, make_table, print_result
 
-__all__ = ["describe_model", "federation_lines", "inspect", "result_lines", "similarity_table"]
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+PLAN_TITLE = "The paper's plan W, rows adding up to 1"
 
 
 def describe_model(estimator: Any) -> dict[str, Any]:
-    """Describe a model in plain values.
-
-    Parameters
-    ----------
-    estimator : MultiViewClassifier or MultiViewEncoder
-        The model.
-
-    Returns
-    -------
-    dict
-        Values for JSON.
-    """
+    """Describe a model in plain values, for JSON."""
     from hotview.evaluation.record.model_summary import describe_settings
 
     history, plan = list(estimator.history_), estimator.plan_
+    similarity, common = estimator.view_similarity_, estimator.common_space_
     parameters = [p for network in estimator.networks_ for p in network.parameters()]
     facts: dict[str, Any] = {
         "estimator": type(estimator).__name__,
@@ -44,53 +39,33 @@ def describe_model(estimator: Any) -> dict[str, Any]:
         "trained_on": estimator.trained_on_,
         "warnings": list(estimator.fit_warnings_),
         "metadata": estimator.metadata_,
-        "plan": None,
+        "plan": None if plan is None else {"W": plan.W.tolist(), "C": plan.C.tolist()},
         "view_similarity": None,
-        "common_space": None,
+        "common_space": None if common is None else _plain(vars(common)),
     }
+    if similarity is not None:
+        within = similarity.within_classes
+        values = {**vars(similarity), "within": None if within is None else within.value}
+        del values["within_classes"]
+        facts["view_similarity"] = _plain(values)
     if hasattr(estimator, "classes_"):
         facts["classes"] = estimator.classes_.tolist()
-    if plan is not None:
-        facts["plan"] = {
-            "W": plan.W.tolist(),
-            "C": plan.C.tolist(),
-        }
-    if (similarity := estimator.view_similarity_) is not None:
-        within = similarity.within_classes
-        values = dict(vars(similarity))
-        values["within_classes"] = None if within is None else within.value
-        facts["view_similarity"] = {
-            name.removesuffix("_classes"): _without_nan(x) for name, x in values.items()
-        }
-    if (common := estimator.common_space_) is not None:
-        facts["common_space"] = {name: _without_nan(x) for name, x in vars(common).items()}
     return facts
 
 
-def _without_nan(value: Any) -> Any:
-    """Return arrays as lists, and None in the place of NaN, which JSON does not have."""
+def _plain(value: Any) -> Any:
+    """Return what JSON has: lists in the place of arrays, and None in the place of NaN."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list):
-        return [_without_nan(item) for item in value]
+        return [_plain(item) for item in value]
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def federation_lines(path: Path, estimator: Any) -> list[str]:
-    """Describe the federation that trained a model; no lines if none did.
-
-    Parameters
-    ----------
-    path : Path
-        The model file, for errors.
-    estimator : MultiViewClassifier or MultiViewEncoder
-        The model.
-
-    Returns
-    -------
-    list of str
-        Sentences.
-    """
+    """Describe the federation that trained a model in sentences; no lines if none did."""
     if estimator.metadata_.get("federated") is None:
         return []
     from hotview.federated.partial_models import read_federation
@@ -112,20 +87,7 @@ def federation_lines(path: Path, estimator: Any) -> list[str]:
 
 
 def result_lines(estimator: Any, scores: Any = None) -> list[str]:
-    """Describe the result of a fit in a few sentences.
-
-    Parameters
-    ----------
-    estimator : MultiViewClassifier or MultiViewEncoder
-        The model.
-    scores : Assessment or None, default=None
-        Its metrics on held-out rows.
-
-    Returns
-    -------
-    list of str
-        Sentences.
-    """
+    """Describe the result of a fit in sentences, with its metrics on held-out rows, if any."""
     from hotview.evaluation.record.model_summary import describe_views
     from hotview.training.column_scaler import KINDS
 
@@ -168,25 +130,23 @@ def _out_of_fold_lines(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [*lines, *describe_contributions(scores)]
 
 
-def inspect(model: options.Model, json: options.Json = False, debug: options.Debug = False) -> None:
+def inspect(model: options.Model, json: options.Json = False) -> None:
     """Describe a model: views, training rows, plan, parameters, versions."""
     from hotview.cli.models import open_model
 
-    opened = open_model(model, device="cpu")
-    federation = federation_lines(model, opened.estimator)
-    facts = {"file": str(model), "bytes": model.stat().st_size}
-    facts |= describe_model(opened.estimator)
-    if json:
-        print_json(facts)
-    else:
-        _print(facts, opened.estimator, federation)
+    estimator = open_model(model, device="cpu").estimator
+    federation = federation_lines(model, estimator)
+    facts = {"file": str(model), "bytes": model.stat().st_size, **describe_model(estimator)}
+    print_result(facts, *_parts(facts, estimator, federation), as_json=json)
 
 
-def _print(facts: dict[str, Any], estimator: Any, federation: list[str]) -> None:
+def _parts(facts: dict[str, Any], estimator: Any, federation: list[str]) -> Iterator[str | Table]:
+    """What is printed about a model: lines and tables."""
+    from hotview.evaluation.record.model_summary import summarize_model
+    from hotview.report.chart_data import plan_matrix
     from hotview.report.tables import matrix_table
 
-    console = make_console()
-    typer.echo(f"{facts['estimator']} in {facts['file']} ({facts['bytes'] / 1e6:.1f} MB)")
+    yield f"{facts['estimator']} in {facts['file']} ({facts['bytes'] / 1e6:.1f} MB)"
     headings = {"unlinked rows": "unaligned", "unlinked with label": "unaligned_labeled"}
     if not facts["trained_on"]:  # the parts of a federation do not share their row counts
         headings = {}
@@ -194,42 +154,23 @@ def _print(facts: dict[str, Any], estimator: Any, federation: list[str]) -> None
         (name, n, *(facts["trained_on"].get(key, {}).get(name, 0) for key in headings.values()))
         for name, n in facts["views"].items()
     ]
-    print_table(console, ("view", "columns", *headings), rows)
-    for line in (*_lines(facts), *federation, *result_lines(estimator)):
-        typer.echo(line)
+    yield make_table(("view", "columns", *headings), rows)
+    yield from (*_lines(facts), *federation, *result_lines(estimator))
     names = estimator.view_names_
     if (similarity := estimator.view_similarity_) is not None:
-        console.print(similarity_table(similarity, names))
+        yield similarity_table(similarity, names)
         if similarity.within_classes is not None:
-            console.print(similarity_table(similarity.within_classes, names, " within classes"))
-    if (plan := estimator.plan_) is not None:
-        W = plan.W * len(names)
-        columns = names if plan.pairwise else [f"reference {k + 1}" for k in range(W.shape[1])]
-        title = "The paper's plan W, rows adding up to 1"
-        console.print(matrix_table(W, names, columns, title=title))
-    for warning in facts["warnings"]:
-        typer.echo(f"Warning at fit: {warning}")
+            yield similarity_table(similarity.within_classes, names, " within classes")
+    if estimator.plan_ is not None:
+        plan = plan_matrix(summarize_model(estimator, seen=False), shares=True)
+        yield matrix_table(plan.values, plan.rows, plan.columns, title=PLAN_TITLE)
+    yield from (f"Warning at fit: {warning}" for warning in facts["warnings"])
     if command := facts["metadata"].get("command"):
-        typer.echo(f"Made by: {command}")
+        yield f"Made by: {command}"
 
 
-def similarity_table(similarity: Any, names: list[str], where: str = "") -> Any:
-    """Return a table of the similarities of all pairs of views.
-
-    Parameters
-    ----------
-    similarity : PairSimilarity
-        The similarities.
-    names : list of str
-        Names of the views.
-    where : str, default=""
-        End of its title.
-
-    Returns
-    -------
-    rich.table.Table
-        The table, without the similarity of a view to itself.
-    """
+def similarity_table(similarity: Any, names: list[str], where: str = "") -> Table:
+    """Return a table of the similarities of all pairs of views."""
     from hotview.report.tables import matrix_table
 
     values = similarity.value.copy()
@@ -252,3 +193,24 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
     yield f"Parameters other than the default: {changed or 'none'}."
     if versions := trained_on.get("versions"):
         yield f"Made with {', '.join(f'{name} {version}' for name, version in versions.items())}."
+
+
+def export(
+    model: options.Model,
+    onnx: Annotated[Path, option("File to write (.onnx).")],
+    part: Annotated[
+        str, typer.Option(help="Output: predict_proba, features or common.")
+    ] = "predict_proba",
+    view: Annotated[str | None, option("View to encode, for features and common.")] = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Export a model as ONNX: raw columns of every view in, probabilities or features out."""
+    check_new_file(onnx, ".onnx", force=force)
+    from hotview.cli.models import open_model
+    from hotview.model import to_onnx
+
+    to_onnx(open_model(model, device="cpu").estimator, onnx, part=part, view=view)
+    size = onnx.stat().st_size
+    line = f"{part} written to {onnx} ({size / 1e6:.1f} MB)"
+    print_result({"out": str(onnx), "part": part, "bytes": size}, line, as_json=json)

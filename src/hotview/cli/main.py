@@ -9,17 +9,13 @@ from typing import Annotated
 import typer
 
 from hotview.cli import options
-from hotview.cli.evaluate import evaluate
-from hotview.cli.export import export
+from hotview.cli.evaluate import evaluate, report
 from hotview.cli.federated import federated
 from hotview.cli.fit import fit
-from hotview.cli.inspect import inspect
+from hotview.cli.inspect import export, inspect
 from hotview.cli.options import option
 from hotview.cli.predict import predict, transform
-from hotview.cli.report import report
 from hotview.cli.runner import check_new_file, run_command
-
-__all__ = ["app", "main"]
 
 app = typer.Typer(
     help="Multi-view learning without correspondence, by hierarchical optimal transport.",
@@ -63,11 +59,11 @@ def demo(
     ] = None,
     random_state: options.RandomState = 0,
     force: options.Force = False,
-    debug: options.Debug = False,
 ) -> None:
     """Train on six views of digits, 60 rows linked and labeled, all others not."""
-    for path in (figure, model) if files is None else ():
-        check_new_file(path, force=force)
+    if files is None:
+        check_new_file(figure, ".pdf", ".png", ".svg", force=force)
+        check_new_file(model, ".hotview", force=force)
     from hotview.cli.demo import run_demo, write_sample_files
 
     if files is None:
@@ -104,7 +100,7 @@ _EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
 for _command, _lines in _EXAMPLES.items():
     # Paragraphs without line breaks, so that the terminal wraps them.
     _help = "\n\n".join(" ".join(part.split()) for part in (_command.__doc__ or "").split("\n\n"))
-    app.command(help=_help, epilog=_examples(*_lines))(_command)
+    app.command(help=_help, epilog=_examples(*_lines))(options.expand(_command))
 
 app.add_typer(
     federated,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from inspect import Parameter
 from pathlib import Path
@@ -25,6 +26,20 @@ def flag(name: str, text: str) -> Any:
     return typer.Option(name, help=text)
 
 
+def parse_threshold(text: str) -> float | str:
+    """Return a threshold as a number, if it is one.
+
+    Examples
+    --------
+    >>> parse_threshold("0.25"), parse_threshold("held-out")
+    (0.25, 'held-out')
+    """
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 Views = Annotated[
     list[str],
     typer.Argument(
@@ -36,7 +51,6 @@ Views = Annotated[
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file (.hotview).")]
 Labels = Annotated[str | None, option("Table of labels. Default: the views' own tables.")]
-LabelColumn = Annotated[str | None, option("Column of labels. Default: as at fit.")]
 IdColumn = Annotated[str | None, option("Column that identifies a row. Default: as at fit.")]
 IdFiles = Annotated[
     list[str] | None,
@@ -57,28 +71,6 @@ Device = Annotated[str, typer.Option(help="Device to compute on: auto, cpu, cuda
 RandomState = Annotated[
     int, typer.Option(min=0, max=2**63 - 1, help="Seed; the same seed gives the same model.")
 ]
-Baselines = Annotated[
-    bool, typer.Option(help="Fit simple methods on the rows of the fit, to compare.")
-]
-Positive = Annotated[
-    str | None,
-    option("Positive class. Default: the rarer of two classes in training.", metavar="CLASS"),
-]
-Cost = Annotated[
-    float | None,
-    option(
-        "How many times worse a missed positive row is than a false alarm, such as 5: sets the "
-        "threshold to 1/(1 + cost)."
-    ),
-]
-Threshold = Annotated[
-    str | None,
-    option(
-        "Probability from which on the positive class is predicted; held-out chooses it on half of "
-        "the rows, and evaluates it on the other half.",
-        metavar="P|held-out",
-    ),
-]
 Force = Annotated[bool, flag("--force", "Replace existing files.")]
 Json = Annotated[bool, flag("--json", "Print the result as JSON, for scripts.")]
 Debug = Annotated[
@@ -89,11 +81,11 @@ Debug = Annotated[
 ]
 
 
-#: What a command gets of the options about the format of files; see `with_file_options`.
+#: What a command gets of the options about the format of files, which `expand` puts in its place.
 FileFormats = Mapping[str, Any] | None
 
 #: Options about the format of files: their type, their help and the kind of file.
-_FORMATS: dict[str, tuple[Any, str, str]] = {
+FORMATS: dict[str, tuple[Any, str, str]] = {
     "header": (bool | None, "Whether the first line holds column names.", "Text tables"),
     "delimiter": (list[str] | None, "Separator of cells, such as ';'.", "Text tables"),
     "decimal": (list[str] | None, "Decimal point, such as ','.", "Text tables"),
@@ -106,46 +98,97 @@ _FORMATS: dict[str, tuple[Any, str, str]] = {
     "obsm": (list[str] | None, "Entry of obsm to read instead of X, as X_pca.", "Single cells"),
     "layer": (list[str] | None, "Layer to read instead of X.", "Single cells"),
 }
-_PER_FILE = "[VIEW=]TEXT"
 #: options whose values have no "="
 _SHORT = ("delimiter", "decimal", "thousands", "encoding", "dates", "impute", "obsm", "layer")
 _QUERY = re.compile(r"[\s(]*(select|with|from|table|values|pivot|describe|show)\s", re.IGNORECASE)
 
 
-def with_file_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options about the format of files, which it takes as a dict, `text`.
+@dataclass(frozen=True)
+class ModelFiles:
+    """Options about how the files that a command reads for a model differ from those of the fit."""
 
-    Parameters
-    ----------
-    command : callable
-        A command with a parameter `text`.
+    id_column: IdColumn = None
+    ids: IdFiles = None
+    match_ids: MatchIds = None
+    text: FileFormats = None
 
-    Returns
-    -------
-    callable
-        The command, with an option for every format in its place.
-    """
+
+@dataclass(frozen=True)
+class Scoring:
+    """Options about labels to evaluate a model on, and about the metrics."""
+
+    labels: Labels = None
+    label_column: Annotated[str | None, option("Column of labels. Default: as at fit.")] = None
+    baselines: Annotated[
+        bool, typer.Option(help="Fit simple methods on the rows of the fit, to compare.")
+    ] = True
+    positive: Annotated[
+        str | None,
+        option("Positive class. Default: the rarer of two classes in training.", metavar="CLASS"),
+    ] = None
+    cost: Annotated[
+        float | None,
+        option(
+            "How many times worse a missed positive row is than a false alarm, such as 5: sets the "
+            "threshold to 1/(1 + cost)."
+        ),
+    ] = None
+    threshold: Annotated[
+        Any,
+        option(
+            "Probability from which on the positive class is predicted; held-out chooses it on "
+            "half of the rows, and evaluates it on the other half.",
+            metavar="P|held-out",
+            parser=parse_threshold,
+        ),
+    ] = None
+
+    @property
+    def point(self) -> dict[str, Any]:
+        """Arguments of `assess` about the positive class and its threshold."""
+        return {"positive": self.positive, "cost": self.cost, "threshold": self.threshold}
+
+
+def expand(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for every field of the dataclasses that it takes, and --debug."""
+
+    def pack(parameter: Parameter, given: Mapping[str, Any]) -> Any:
+        if parameter.name == "text":
+            return parse_formats({name: given[name] for name in FORMATS})
+        if not is_dataclass(parameter.annotation):
+            return given[parameter.name]
+        group: Any = parameter.annotation
+        return group(**{field.name: pack(field, given) for field in parameters_of(group)})
 
     @wraps(command)
     def run(**given: Any) -> None:
-        values = {name: given.pop(name) for name in _FORMATS}
-        command(**given, text=parse_formats(values))
+        command(**{parameter.name: pack(parameter, given) for parameter in parameters})
 
-    parameters: list[Parameter] = []
-    signature = inspect.signature(command, eval_str=True)
-    for parameter in signature.parameters.values():
-        parameters += _format_parameters() if parameter.name == "text" else [parameter]
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    parameters = parameters_of(command)
+    debug = Parameter("debug", Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
+    spread = [*(option for parameter in parameters for option in _spread(parameter)), debug]
+    signature = inspect.Signature([x.replace(kind=Parameter.KEYWORD_ONLY) for x in spread])
+    run.__signature__ = signature  # type: ignore[attr-defined]
     return run
 
 
-def _format_parameters() -> Iterator[Parameter]:
-    for name, (kind, text, panel) in _FORMATS.items():
-        settings: dict[str, Any] = {"rich_help_panel": panel}
-        if name != "header":
-            settings["metavar"] = _PER_FILE
-        annotation: Any = Annotated[kind, option(text, **settings)]
-        yield Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
+def parameters_of(command: Callable[..., Any]) -> list[Parameter]:
+    """Return the parameters of a function or dataclass, with their annotations as types."""
+    return list(inspect.signature(command, eval_str=True).parameters.values())
+
+
+def _spread(parameter: Parameter) -> Iterator[Parameter]:
+    """Yield the options that stand for a parameter of a command."""
+    if is_dataclass(parameter.annotation):
+        for field in parameters_of(parameter.annotation):  # type: ignore[arg-type]
+            yield from _spread(field)
+    elif parameter.name == "text":
+        for name, (kind, text, panel) in FORMATS.items():
+            metavar = None if name == "header" else "[VIEW=]TEXT"
+            annotation: Any = Annotated[kind, option(text, rich_help_panel=panel, metavar=metavar)]
+            yield parameter.replace(name=name, annotation=annotation)
+    else:
+        yield parameter
 
 
 def parse_formats(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,7 +219,11 @@ def parse_formats(given: Mapping[str, Any]) -> dict[str, Any]:
 def _parse_format(name: str, values: Sequence[str]) -> Any:
     by_file: dict[str, Any] = {}
     for value in values:
-        file, text = _split_file(name, value)
+        file, _, text = value.partition("=")
+        if name in _SHORT and not value.endswith("=="):
+            file, _, text = value.rpartition("=")  # a "=" is part of the file's name
+        if not file or not text or (name == "query" and _QUERY.match(file)):
+            file, text = "", value
         text = "\t" if text == r"\t" else text
         if name == "missing":
             by_file.setdefault(file, []).append(text)
@@ -190,20 +237,6 @@ def _parse_format(name: str, values: Sequence[str]) -> Any:
     if name == "missing" and "" in by_file:  # these hold for the files that others name, too
         by_file = {file: list(dict.fromkeys([*by_file[""], *own])) for file, own in by_file.items()}
     return by_file[""] if set(by_file) == {""} else by_file
-
-
-def parse_threshold(text: str | None) -> float | str | None:
-    """Return a threshold as a number, if it is one.
-
-    Examples
-    --------
-    >>> parse_threshold("0.25"), parse_threshold("held-out")
-    (0.25, 'held-out')
-    """
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return text
 
 
 def methods_by_view(specs: list[str] | None) -> dict[str, str]:
@@ -237,15 +270,6 @@ def spread_methods(methods: Mapping[str, str], names: Iterable[str]) -> Any:
     if "" not in methods:
         return named
     return {**dict.fromkeys(names, methods[""]), **named} if named else methods[""]
-
-
-def _split_file(name: str, value: str) -> tuple[str, str]:
-    """Split the name of a file from the value of an option; "" for all files."""
-    file, _, text = value.partition("=")
-    if name in _SHORT and not value.endswith("=="):
-        file, _, text = value.rpartition("=")  # a "=" is part of the file's name
-    is_query = name == "query" and _QUERY.match(file)
-    return (file, text) if file and text and not is_query else ("", value)
 
 
 def files_by_view(specs: list[str] | None) -> dict[str, str]:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hotview._files import check_output_path
 from hotview.cli import options
 from hotview.cli.options import option
-from hotview.cli.runner import as_usage, check_new_file, print_notes, print_result
+from hotview.cli.runner import (
+    as_usage,
+    check_new_file,
+    make_folder,
+    print_notes,
+    print_result,
+    write_table,
+)
 
 if TYPE_CHECKING:
     from hotview.cli.models import OpenModel
-    from hotview.ingest.preprocessing import AlignedRows, TableRows
-
-__all__ = ["feature_columns", "predict", "prediction_columns", "transform"]
+    from hotview.ingest.preprocessing import AlignedRows
 
 
 def prediction_columns(
@@ -71,55 +75,27 @@ def prediction_columns(
         columns["disagreement"] = disagreement
         columns["disagreement_percentile"] = estimator.model_.percentiles(disagreement, groups)
     columns["n_views"] = sum(present.astype(int) for present in rows.present.values())
-    return {**_id_column(model, rows.ids.tolist(), columns, from_file=rows.has_ids), **columns}
+    return _with_ids(model, rows.ids.tolist(), columns, from_file=rows.has_ids)
 
 
-def feature_columns(model: OpenModel, name: str, view: TableRows, space: str) -> dict[str, Any]:
-    """Encode the rows of a view.
-
-    Parameters
-    ----------
-    model : OpenModel
-        The model.
-    name : str
-        The view.
-    view : TableRows
-        Its rows.
-    space : {"features", "common"}
-        Which features.
-
-    Returns
-    -------
-    dict of str to sequence
-        Columns: ids and features.
-    """
-    Z = model.estimator.transform_view(view.X, name, space)
-    ids = view.ids if view.ids is not None else list(range(1, len(Z) + 1))
-    columns = {f"{name}_{j}": Z[:, j] for j in range(Z.shape[1])}
-    return {**_id_column(model, ids, columns, from_file=view.ids is not None), **columns}
-
-
-def _id_column(
-    model: OpenModel, ids: list[Any], others: Collection[str], *, from_file: bool
-) -> dict[str, list[Any]]:
-    """Return ids under their column's name, or row numbers."""
+def _with_ids(
+    model: OpenModel, ids: Sequence[Any], columns: dict[str, Any], *, from_file: bool
+) -> dict[str, Any]:
+    """Return columns after one of ids under its name, or of row numbers."""
     name = (model.preprocessing.id_column or "row") if from_file else "row"
-    if name in others:
+    if name in columns:
         raise ValueError(
             f"The column of ids is called {name!r}, as is one of the result. Rename it in your "
             "files, and pass the new name as --id-column."
         )
-    return {name: ids}
+    return {name: ids, **columns}
 
 
-@options.with_file_options
 def predict(
     model: options.Model,
     views: options.Views,
     out: Annotated[Path, option("Table to write (.csv, .parquet or .h5ad).", "--out", "-o")],
-    id_column: options.IdColumn = None,
-    ids: options.IdFiles = None,
-    match_ids: options.MatchIds = None,
+    files: options.ModelFiles,
     set_: Annotated[
         float | None,
         option("Add sets of classes that miss the true one in this share of rows.", "--set"),
@@ -127,11 +103,9 @@ def predict(
     abstain_below: Annotated[
         float | None, option("Predict no class where the largest probability is below this.")
     ] = None,
-    text: options.FileFormats = None,
     device: options.Device = "auto",
     force: options.Force = False,
     json: options.Json = False,
-    debug: options.Debug = False,
 ) -> None:
     """Predict the class of every individual that is in at least one of the views.
 
@@ -146,88 +120,71 @@ def predict(
     In csv files, text that begins with = + - or @ gets an apostrophe, so that spreadsheets do not
     run it; hotview reads it without.
     """
+    from hotview._validation import check_share
+    from hotview.semisupervised.calibration import check_alpha
+
+    with as_usage():
+        if set_ is not None:
+            check_alpha(set_, "--set")
+        if abstain_below is not None:
+            check_share("--abstain-below", abstain_below)
+    check_new_file(out, ".csv", ".parquet", ".h5ad", force=force)
     from hotview.cli.models import open_model
-    from hotview.cli.output_files import write_table
     from hotview.cli.single_cells import write_cells
     from hotview.training.progress import ProgressBar
 
-    with as_usage():
-        _check_shares(set_, abstain_below)
-    check_output_path(out, (".csv", ".parquet", ".h5ad"))
-    check_new_file(out, force=force)
-    id_files = options.files_by_view(ids)
-    tables = id_files.values()
-    opened = open_model(
-        model, device=device, id_column=id_column, match_ids=match_ids, text=text, tables=tables
-    )
+    opened = open_model(model, files, device=device)
     opened.check_classifies()
-    given = opened.read_input(views, id_files)
-    rows = given.aligned
-    drift = opened.check_drift(rows.views)
-    notes = [*given.notes, *(drift.summary() if drift else ())]
+    given = opened.read_input(views)
+    rows, notes, n = given.aligned, given.notes, len(given.aligned.ids)
     print_notes(notes)
-    with ProgressBar(len(rows.ids), description="predicting", delay=2.0, transient=True) as bar:
+    with ProgressBar(n, description="predicting", delay=2.0, transient=True) as bar:
         columns = prediction_columns(
             opened, rows, bar.step, alpha=set_, abstain_below=abstain_below
         )
-    if drift is not None:
-        columns["n_unusual"] = drift.n_unusual
+    if given.drift is not None:
+        columns["n_unusual"] = given.drift.n_unusual
     if out.suffix.lower() == ".h5ad":
         write_cells(opened, given, columns, out, abstain_below)
     else:
         write_table(columns, out)
     names = list(columns["predicted"])
     counts = {str(c): names.count(c) for c in opened.estimator.classes_.tolist()}
-    trust = _count_doubts(columns)
-    result = {"out": str(out), "rows": len(rows.ids), "predicted": counts, **trust}
+    doubts, lines = _describe_doubts(columns, n, abstain_below)
     print_result(
-        {**result, "views": list(rows.views), "notes": notes},
-        f"{len(rows.ids):,} rows written to {out}",
-        "Predicted: " + ", ".join(f"{name}: {n:,}" for name, n in counts.items()),
-        *_doubt_lines(trust, len(rows.ids), abstain_below),
+        {"out": str(out), "rows": n, "predicted": counts, **doubts}
+        | {"views": list(rows.views), "notes": notes},
+        f"{n:,} rows written to {out}",
+        "Predicted: " + ", ".join(f"{name}: {k:,}" for name, k in counts.items()),
+        *lines,
         as_json=json,
     )
 
 
-def _check_shares(alpha: float | None, abstain_below: float | None) -> None:
-    """Raise an error for options that are no shares."""
-    from hotview._validation import check_share
-    from hotview.semisupervised.calibration import check_alpha
-
-    if alpha is not None:
-        check_alpha(alpha, "--set")
-    if abstain_below is not None:
-        check_share("--abstain-below", abstain_below)
-
-
-def _count_doubts(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how many rows are to be doubted, by the columns that say so."""
-    found: dict[str, Any] = {}
+def _describe_doubts(
+    columns: Mapping[str, Any], n: int, below: float | None
+) -> tuple[dict[str, Any], list[str]]:
+    """Return how many rows are to be doubted, by the columns that say so, and sentences on it."""
+    facts: dict[str, Any] = {}
+    lines = []
     if "abstained" in columns:
-        found["abstained"] = int(columns["abstained"].sum())
+        facts["abstained"] = k = int(columns["abstained"].sum())
+        text = f"Abstained: {k:,} of {n:,} rows, whose largest probability is below {below:g}."
+        lines.append(text)
     if "n_set" in columns:
-        found["one_class_in_set"] = int((columns["n_set"] == 1).sum())
-        found["mean_set"] = round(float(columns["n_set"].mean()), 3)
+        facts["one_class_in_set"] = k = int((columns["n_set"] == 1).sum())
+        facts["mean_set"] = mean = round(float(columns["n_set"].mean()), 3)
+        lines.append(f"Sets: {k:,} of {n:,} rows have one class, {mean:.2f} on average.")
     if "disagreement_percentile" in columns:
-        found["disagreement_above_95"] = int((columns["disagreement_percentile"] > 95).sum())
+        facts["disagreement_above_95"] = k = int((columns["disagreement_percentile"] > 95).sum())
+        lines.append(f"Disagreement: {k:,} of {n:,} rows have more than 95 % of the training rows.")
     if "n_unusual" in columns:
-        found["unusual"] = int((columns["n_unusual"] > 0).sum())
-    return found
+        facts["unusual"] = k = int((columns["n_unusual"] > 0).sum())
+        if k > 0:
+            lines.append(f"Unusual: {k:,} of {n:,} rows have values far outside of those at fit.")
+    return facts, lines
 
 
-def _doubt_lines(found: Mapping[str, Any], n: int, below: float | None) -> Iterator[str]:
-    """Yield a sentence for every kind of doubt."""
-    if (k := found.get("abstained")) is not None:
-        yield f"Abstained: {k:,} of {n:,} rows, whose largest probability is below {below:g}."
-    if (k := found.get("one_class_in_set")) is not None:
-        yield f"Sets: {k:,} of {n:,} rows have one class, {found['mean_set']:.2f} on average."
-    if (k := found.get("disagreement_above_95")) is not None:
-        yield f"Disagreement: {k:,} of {n:,} rows have more than 95 % of the training rows."
-    if k := found.get("unusual"):
-        yield f"Unusual: {k:,} of {n:,} rows have values far outside of those at fit."
-
-
-@options.with_file_options
 def transform(
     model: options.Model,
     views: options.Views,
@@ -242,7 +199,6 @@ def transform(
     device: options.Device = "auto",
     force: options.Force = False,
     json: options.Json = False,
-    debug: options.Debug = False,
 ) -> None:
     """Encode the rows of every view, in the order of its file, with their ids.
 
@@ -254,21 +210,20 @@ def transform(
     with as_usage():
         check_choice("--space", space, ("features", "common"))
         check_choice("--format", format, ("csv", "parquet"))
-    from hotview.cli.models import open_model
-    from hotview.cli.output_files import make_folder, write_table
+    from hotview.cli.models import list_notes, open_model
 
-    id_files = options.files_by_view(ids)
-    tables = id_files.values()
-    opened = open_model(model, device=device, id_column=id_column, text=text, tables=tables)
-    rows = opened.read_rows(views, id_files)
-    drift = opened.check_drift({name: view.X for name, view in rows.items()})
-    print_notes(note for view in rows.values() for note in view.notes)
-    print_notes(drift.summary() if drift else ())
-    features = {name: feature_columns(opened, name, view, space) for name, view in rows.items()}
+    opened = open_model(model, options.ModelFiles(id_column, ids, None, text), device=device)
+    rows = opened.read_rows(views)
+    print_notes(list_notes(rows, opened.check_drift({n: view.X for n, view in rows.items()})))
+    tables = []
+    for name, view in rows.items():
+        Z = opened.estimator.transform_view(view.X, name, space)
+        ids_of_rows = range(1, len(Z) + 1) if view.ids is None else view.ids
+        columns = {f"{name}_{j}": Z[:, j] for j in range(Z.shape[1])}
+        tables.append(_with_ids(opened, ids_of_rows, columns, from_file=view.ids is not None))
     paths = make_folder(out, [f"{name}.{format}" for name in rows], force=force)
-    for path, table in zip(paths, features.values(), strict=True):
+    for table, path in zip(tables, paths, strict=True):
         write_table(table, path)
-    sizes = [view.X.shape[0] for view in rows.values()]
-    lines = [f"{n:,} rows written to {path}" for n, path in zip(sizes, paths, strict=True)]
-    result = {"out": {name: str(p) for name, p in zip(rows, paths, strict=True)}}
-    print_result(result, *lines, as_json=json)
+    written = dict(zip(rows, map(str, paths), strict=True))
+    lines = [f"{rows[name].X.shape[0]:,} rows written to {path}" for name, path in written.items()]
+    print_result({"out": written}, *lines, as_json=json)

@@ -1,4 +1,4 @@
-"""How a command runs and ends: output, warnings, errors and exit codes."""
+"""How a command runs and ends: errors, warnings and exit codes, and all that it writes."""
 
 from __future__ import annotations
 
@@ -13,28 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from hotview._files import atomic_write, check_output_path
 from hotview._messages import Message, Parameter
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-__all__ = [
-    "INTERRUPTED",
-    "UsageError",
-    "as_usage",
-    "check_new_file",
-    "explain",
-    "make_console",
-    "print_json",
-    "print_notes",
-    "print_result",
-    "print_table",
-    "run_command",
-    "set_debug",
-    "show_warning",
-    "spell_flag",
-    "with_flags",
-]
+    from rich.table import Table
 
 INTERRUPTED = 130  # what shells expect after Ctrl-C
 _FAILED, _WRONG_USAGE = 1, 2
@@ -179,12 +163,22 @@ def print_json(values: Mapping[str, Any]) -> None:
     print(json.dumps(values, ensure_ascii=False, indent=2))
 
 
-def print_result(values: Mapping[str, Any], *lines: str, as_json: bool) -> None:
-    """Print the result of a command: one JSON object, or else lines of text."""
+def print_result(values: Mapping[str, Any], *parts: str | Table, as_json: bool) -> None:
+    """Print the result of a command: one JSON object, or else lines and tables."""
     if as_json:
         print_json(values)
     else:
-        print("\n".join(lines))
+        print_parts(*parts)
+
+
+def print_parts(*parts: str | Table) -> None:
+    """Print lines as they are, and tables."""
+    console = make_console()
+    for part in parts:
+        if isinstance(part, str):
+            print(part, flush=True)  # a training may follow
+        else:
+            console.print(part, soft_wrap=False)
 
 
 def make_console() -> Console:
@@ -197,15 +191,14 @@ def make_console() -> Console:
     return console
 
 
-def print_table(
-    console: Console,
+def make_table(
     headings: Sequence[str],
     rows: Iterable[Sequence[object]],
     *,
     title: str | None = None,
     n_text: int = 1,
-) -> None:
-    """Print a table: `n_text` columns of text, then columns of numbers."""
+) -> Table:
+    """Return a table: `n_text` columns of text, then columns of numbers."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -216,10 +209,57 @@ def print_table(
     for cells in rows:
         texts = [f"{cell:,}" if isinstance(cell, int) else escape(str(cell)) for cell in cells]
         table.add_row(*texts)
-    console.print(table, soft_wrap=False)
+    return table
 
 
-def check_new_file(path: Path, *, force: bool) -> None:
-    """Raise if a file exists and must not be replaced."""
+def print_table(
+    console: Console, headings: Sequence[str], rows: Iterable[Sequence[object]], **settings: Any
+) -> None:
+    """Print a table from `make_table`."""
+    console.print(make_table(headings, rows, **settings), soft_wrap=False)
+
+
+def check_new_file(path: Path, *suffixes: str, force: bool) -> None:
+    """Raise, before the work, if a file cannot be written or must not be replaced."""
+    if suffixes:
+        check_output_path(path, suffixes)
     if path.exists() and not force:
         raise FileExistsError(f"{path} exists. Replace it with --force, or choose another name.")
+
+
+def make_folder(folder: Path, names: Sequence[str], *, force: bool) -> list[Path]:
+    """Make a folder in an existing one, and return the paths of new files in it."""
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file; give the name of a folder.")
+    for name in names:
+        if os.path.basename(name) != name or name.startswith("."):
+            raise ValueError(f"No file can be called {name!r}. Rename that view.")
+        check_new_file(folder / name, force=force)
+    if not folder.parent.is_dir():
+        raise FileNotFoundError(f"the folder {folder.parent} does not exist; make it first.")
+    folder.mkdir(exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"the folder {folder} cannot be written to; choose another.")
+    return [folder / name for name in names]
+
+
+def write_text(text: str, path: Path) -> Path:
+    """Write a file of text completely or not at all, and return its path."""
+    with atomic_write(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+    return path
+
+
+def write_table(columns: Mapping[str, Any], path: Path) -> Path:
+    """Write columns as csv, in which spreadsheets run nothing, or as parquet: see `write_text`."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    from hotview.datasets.readers.tables import escape_formulas
+
+    is_text = path.suffix.lower() != ".parquet"
+    columns = escape_formulas(columns) if is_text else columns
+    table = pa.table({name: pa.array(values) for name, values in columns.items()})
+    with atomic_write(path) as draft:
+        (csv.write_csv if is_text else parquet.write_table)(table, draft)
+    return path

@@ -55,7 +55,8 @@ def matrix_table(
     (1, ['', 'view 1', 'view 2'])
     """
     matrix = np.asarray(values, dtype=float)
-    table = Table(title=Text(title), title_justify="left", title_style="bold")
+    heading = Text(title, no_wrap=True, overflow="ignore")  # which may be wider than the table
+    table = Table(title=heading, title_justify="left", title_style="bold")
     table.add_column("", style="cyan")
     for name in column_names:
         table.add_column(Text(name), justify="right", no_wrap=True, min_width=digits + 2)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hotview.cli.output_files import make_folder, write_table
+from hotview.cli.runner import make_folder, write_table
 from hotview.datasets.readers.delimited import TextTable
 
 
