@@ -13,7 +13,7 @@ from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.cli.inspect import describe_model, result_lines
 from hotview.datasets import make_views
 from hotview.estimators.fit import EnsembleFit
-from hotview.evaluation.record.model_summary import describe_views
+from hotview.evaluation.record import describe_views
 from hotview.losses.coupling_specs import as_coupling
 from hotview.similarity import CommonSpace, measure_common_space
 from tests.estimators import small_fits

@@ -24,7 +24,7 @@ from hotview.evaluation import (
     PCALogisticRegression,
     PerViewLabelPropagation,
 )
-from hotview.evaluation.record.model_summary import describe_views
+from hotview.evaluation.record import describe_views
 from hotview.persistence import check_model_path, save_model
 from hotview.report.figures import check_picture_path, new_figure, plot_matrix, save_figure
 from hotview.report.tables import matrix_table

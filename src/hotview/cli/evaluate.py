@@ -14,7 +14,7 @@ from hotview.cli.runner import make_console, print_json, print_notes, print_tabl
 if TYPE_CHECKING:
     from hotview.cli.models import EvaluationRows, OpenModel
     from hotview.evaluation import PermutationImportance
-    from hotview.evaluation.record.scores import Predictions
+    from hotview.evaluation.scores import Predictions
 
 __all__ = ["evaluate"]
 
@@ -60,7 +60,7 @@ def evaluate(
     from hotview.cli.models import labeled_rows, open_model, read_evaluation_rows, read_training
     from hotview.evaluation import assess
     from hotview.evaluation.assessment import class_counts
-    from hotview.evaluation.record.scores import score_baselines
+    from hotview.evaluation.scores import score_baselines
     from hotview.report.page.sentences import describe_comparison
     from hotview.training import progress
 
@@ -148,7 +148,7 @@ def _print_importance(found: PermutationImportance) -> None:
 def _predict(model: OpenModel, rows: EvaluationRows) -> Predictions:
     """Return the model's predictions for labeled rows."""
     from hotview.evaluation.baseline_rows import are_present
-    from hotview.evaluation.record.scores import Predictions, encode_truth
+    from hotview.evaluation.scores import Predictions, encode_truth
 
     present = {name: are_present(X) for name, X in rows.views.items()}
     truth = encode_truth(model.estimator, rows.target, len(rows.ids))
@@ -156,7 +156,7 @@ def _predict(model: OpenModel, rows: EvaluationRows) -> Predictions:
 
 
 def _print_metrics(scores: Any, views: list[str]) -> None:
-    from hotview.report.metric_tables import describe_metrics, metric_tables
+    from hotview.report.tables import describe_metrics, metric_tables
 
     console = make_console()
     first, *others = metric_tables(scores)
@@ -187,8 +187,8 @@ def _print_confusion(scores: Any) -> None:
 
 def _print_comparison(compared: list[Any], sentences: list[str]) -> None:
     """Print the accuracies of simple methods, and whether they are as good as the model."""
-    from hotview.report.page.sentences import describe_baseline, format_interval
-    from hotview.report.tables import ABSENT, number, signed
+    from hotview.report.page.sentences import describe_baseline
+    from hotview.report.tables import ABSENT, format_interval, number, signed
 
     console, rows = make_console(), []
     for b in compared:

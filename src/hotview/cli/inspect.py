@@ -28,7 +28,7 @@ def describe_model(estimator: Any) -> dict[str, Any]:
     dict
         Values for JSON.
     """
-    from hotview.evaluation.record.model_summary import describe_settings
+    from hotview.evaluation.record import describe_settings
 
     history, plan = list(estimator.history_), estimator.plan_
     parameters = [p for network in estimator.networks_ for p in network.parameters()]
@@ -126,7 +126,7 @@ def result_lines(estimator: Any, scores: Any = None) -> list[str]:
     list of str
         Sentences.
     """
-    from hotview.evaluation.record.model_summary import describe_views
+    from hotview.evaluation.record import describe_views
     from hotview.training.column_scaler import KINDS
 
     seconds = estimator.trained_on_.get("seconds")

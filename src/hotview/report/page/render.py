@@ -9,18 +9,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from hotview.report.page.scales import shorten
-from hotview.report.page.sentences import (
-    describe_baseline,
-    format_interval,
-    percent,
-    points,
-    unbroken,
-)
-from hotview.report.palette import view_style
-from hotview.report.tables import ABSENT, number, signed
+from hotview.report.canvas import view_style
+from hotview.report.page.sentences import describe_baseline, unbroken
+from hotview.report.tables import ABSENT, format_interval, number, percent, points, signed
 
-__all__ = ["render"]
+__all__ = ["render", "shorten"]
 
 #: Corners of the marks that are not circles, in half widths.
 _CORNERS = {
@@ -104,3 +97,18 @@ def _shorten_float(value: Any) -> Any:
 def _mark_path(shape: str, x: float, y: float, size: float) -> str:
     corners = [f"{x + size * a:.1f} {y + size * b:.1f}" for a, b in _CORNERS[shape]]
     return f"M{' L'.join(corners)}Z"
+
+
+def shorten(text: str, n: int) -> str:
+    """Return a name with its middle left out if it has more than n characters.
+
+    Examples
+    --------
+    >>> from hotview.report.page.render import shorten
+    >>> shorten("morphological", 6), shorten("pix", 6)
+    ('mor…al', 'pix')
+    """
+    if len(text) <= n:
+        return text
+    end = (n - 1) // 2  # names often differ at their end
+    return f"{text[: n - 1 - end]}…{text[-end:]}"
