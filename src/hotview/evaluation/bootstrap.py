@@ -20,17 +20,6 @@ from scipy.stats import t as student
 from hotview._types import Array, IntArray
 from hotview.evaluation.metrics import N_BINS, Estimate, Proportion, wilson_interval
 
-__all__ = [
-    "ClassStatistics",
-    "RankStatistics",
-    "RowSample",
-    "bootstrap",
-    "estimate",
-    "likely_gaps",
-    "make_sample",
-    "proportion",
-]
-
 #: Number of resamples, and the least of large tables.
 _MAX_RESAMPLES, _MIN_RESAMPLES = 1_000, 200
 #: Number of multiplications above which there are fewer resamples.

@@ -10,8 +10,6 @@ import numpy as np
 
 from hotview._types import Array, IntArray
 
-__all__ = ["Embedding", "Layout", "ViewLatents", "embed_views"]
-
 _MAX_POINTS = 2400  # keeps the page small and readable
 _DIGITS = 4
 _NEIGHBORS = 15  # of UMAP

@@ -12,18 +12,6 @@ import numpy.typing as npt
 from hotview._types import Array
 from hotview._validation import check_count, check_target
 
-__all__ = [
-    "N_BINS",
-    "Difference",
-    "Estimate",
-    "Proportion",
-    "accuracy_with_interval",
-    "compare_accuracies",
-    "expected_calibration_error",
-    "square_and_add",
-    "wilson_interval",
-]
-
 _Z = 1.959963984540054  # normal quantile of a 95 % interval
 #: Bins of a calibration error.
 N_BINS = 15

@@ -35,8 +35,6 @@ from hotview.similarity.sentences import (
 )
 from hotview.training import progress
 
-__all__ = ["Record", "describe_settings", "describe_views", "make_record"]
-
 _RUNTIME_SETTINGS = ("device", "verbose")  # do not describe the model
 
 

@@ -32,20 +32,6 @@ from hotview.evaluation.metrics import (
 )
 from hotview.losses.coupling_specs import as_coupling
 
-__all__ = [
-    "BaselineScore",
-    "Bin",
-    "Predictions",
-    "Scores",
-    "SubsetScore",
-    "ViewScore",
-    "encode_truth",
-    "measure_importance",
-    "name_views",
-    "score_baselines",
-    "score_rows",
-]
-
 #: Name of the baseline that always predicts the most frequent class of the training labels.
 MAJORITY = "majority class"
 #: Maximum number of rows of each table that a baseline is fitted on; of more, a random sample.

@@ -14,16 +14,6 @@ from hotview._types import Array
 from hotview.evaluation.bootstrap import RowSample, estimate, proportion
 from hotview.evaluation.metrics import Estimate, Proportion, square_and_add
 
-__all__ = [
-    "HELD_OUT",
-    "BinaryMetrics",
-    "OperatingPoint",
-    "assess_positive",
-    "check_threshold",
-    "choose_threshold",
-    "split_by_hash",
-]
-
 #: Value of `threshold` that chooses it on half of the rows.
 HELD_OUT = "held-out"
 _DEFAULT = "most probable class"

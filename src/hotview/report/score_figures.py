@@ -342,8 +342,8 @@ def as_record(
     from hotview.evaluation.record import Record, make_record  # which import torch
 
     if not isinstance(model, Record):
-        rows = {"importance": importance, "umap": umap, "verbose": False}
-        return make_record(check_model(model), Xs, y, **rows)
+        check_model(model)
+        return make_record(model, Xs, y, importance=importance, umap=umap, verbose=False)
     if Xs is not None or y is not None:
         raise ValueError(
             "Expected rows beside a model, but they are beside a record, which has its own. Pass "

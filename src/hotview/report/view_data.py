@@ -6,20 +6,18 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hotview.report.chart_data import Dot, DotChart, Matrix, Numbers
 from hotview.report.tables import number
+from hotview.similarity.view_similarity import SIGNIFICANT, Pair, ViewSimilarity
 
 if TYPE_CHECKING:
-    from hotview.similarity import ViewSimilarity
     from hotview.training.view_plan import ViewPlan
 
-SIGNIFICANT = 0.05  # largest p-value of a pair of views that share information
-UNCERTAIN = 0.1  # lower end of an interval below which a similarity is uncertain
 _GAP = 0.6  # between groups on the circle, in distances of neighboring views
 _ARC_POINTS = 25  # of the arc behind a group
 _MAX_EPOCHS = 200  # kept of a long training
@@ -50,35 +48,6 @@ class Learning:
     n_epochs: int
     epochs: list[int]
     terms: list[Curve]
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Similarity of two views, given by index; NaN where it is not known."""
-
-    first: int
-    second: int
-    value: float
-    low: float
-    high: float
-    p_value: float
-    n_rows: int
-    within: float  # similarity within classes
-
-    @property
-    def is_known(self) -> bool:
-        """Whether enough rows are linked to measure the similarity."""
-        return math.isfinite(self.value)
-
-    @property
-    def is_significant(self) -> bool:
-        """Whether the views measurably share information."""
-        return self.p_value <= SIGNIFICANT
-
-    @property
-    def is_uncertain(self) -> bool:
-        """Whether the interval reaches down to almost no similarity."""
-        return self.low < UNCERTAIN
 
 
 @dataclass(frozen=True)
@@ -190,15 +159,7 @@ def groups_of(model: Any) -> list[int]:
 
 def list_pairs(model: Any) -> list[Pair]:
     """Return all pairs of views, the most similar first and those that are not known last."""
-    found = similarity_of(model)
-    within = np.full_like(found.value, math.nan)
-    if found.within_classes is not None:
-        within = found.within_classes.value
-    numbers = (found.value, found.low, found.high, found.p_value, found.n_rows, within)
-    pairs = [
-        Pair(s, t, *(x[s, t].item() for x in numbers))
-        for s, t in combinations(range(len(found.value)), 2)
-    ]
+    pairs = similarity_of(model).pairs()
     return sorted(pairs, key=lambda pair: -pair.value if pair.is_known else math.inf)
 
 

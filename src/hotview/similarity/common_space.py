@@ -12,8 +12,6 @@ from scipy.spatial.distance import cdist
 
 from hotview._types import Array, IntArray
 
-__all__ = ["CommonSpace", "average_common_spaces", "measure_common_space"]
-
 _SHARE = 0.05  # of the rows of a view that are the neighbors of a point
 _LEVEL = 0.95  # of the interval
 

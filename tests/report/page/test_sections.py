@@ -7,7 +7,7 @@ import pytest
 from hotview.evaluation.importance import Effects
 from hotview.evaluation.metrics import Difference
 from hotview.evaluation.scores import MAJORITY, BaselineScore
-from hotview.report.page.sections import make_section
+from hotview.report.page import make_section
 from hotview.training.trainer import History
 from tests.report.records import change, histories_of
 

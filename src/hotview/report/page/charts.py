@@ -16,7 +16,8 @@ from hotview.evaluation.scores import Bin, SubsetScore
 from hotview.report.canvas import CLASS_COLORS
 from hotview.report.chart_data import DotChart, Matrix, Numbers, calibration_points, class_names
 from hotview.report.page.render import render, shorten
-from hotview.report.view_data import Curve, Pair, describe_pair, graph_of_views, pair_dots
+from hotview.report.view_data import Curve, describe_pair, graph_of_views, pair_dots
+from hotview.similarity.view_similarity import Pair
 
 _WIDTH = 380.0  # of a chart in half of the page
 _NAME_LENGTH = 14  # characters of a name beside a chart

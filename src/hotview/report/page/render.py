@@ -13,8 +13,6 @@ from hotview.report.canvas import view_style
 from hotview.report.page.sentences import describe_baseline, unbroken
 from hotview.report.tables import ABSENT, format_interval, number, percent, points, signed
 
-__all__ = ["render", "shorten"]
-
 #: Corners of the marks that are not circles, in half widths.
 _CORNERS = {
     "diamond": ((0, -1), (1, 0), (0, 1), (-1, 0)),

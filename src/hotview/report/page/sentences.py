@@ -11,18 +11,7 @@ from hotview.evaluation.metrics import Difference
 from hotview.evaluation.record import Record
 from hotview.evaluation.scores import MAJORITY, BaselineScore
 from hotview.report.tables import format_interval, percent, signed
-from hotview.report.view_data import SIGNIFICANT
-
-__all__ = [
-    "NOT_RECORDED",
-    "count",
-    "describe_accuracy",
-    "describe_baseline",
-    "describe_comparison",
-    "describe_shapes",
-    "describe_training",
-    "unbroken",
-]
+from hotview.similarity.view_similarity import SIGNIFICANT
 
 NOT_RECORDED = "not recorded"
 
