@@ -7,7 +7,7 @@ functions of a matrix of weights with a column per resample: many are computed a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,13 +104,15 @@ def make_sample(
     return RowSample(weights, codes if len(found) < n else None)
 
 
-def bootstrap(statistics: Statistics, sample: RowSample, width: int = 1) -> dict[str, Array]:
+def bootstrap(
+    statistics: Sequence[Statistics], sample: RowSample, width: int = 1
+) -> dict[str, Array]:
     """Compute statistics of the rows, and of resamples of them.
 
     Parameters
     ----------
-    statistics : callable
-        Computes metrics by name from weights of shape (n_rows, n_resamples).
+    statistics : sequence of callable
+        Each computes metrics by name from weights of shape (n_rows, n_resamples).
     sample : RowSample
         The rows.
     width : int, default=1
@@ -123,8 +125,12 @@ def bootstrap(statistics: Statistics, sample: RowSample, width: int = 1) -> dict
     """
     n = max(1, len(sample.weights) * width)
     n_resamples = int(np.clip(_BUDGET // n, _MIN_RESAMPLES, _MAX_RESAMPLES))
-    blocks = [statistics(W) for W in sample.resamples(n_resamples)]
-    return {name: np.concatenate([b[name] for b in blocks], axis=-1) for name in blocks[0]}
+    blocks = [[compute(W) for compute in statistics] for W in sample.resamples(n_resamples)]
+    return {
+        name: np.concatenate([block[i][name] for block in blocks], axis=-1)
+        for i, first in enumerate(blocks[0])
+        for name in first
+    }
 
 
 def estimate(
@@ -236,7 +242,7 @@ def proportion(is_hit: Array, sample: RowSample) -> Proportion | None:
     if sample.groups is None:
         low, high = wilson_interval(value, sample.n_effective)
     else:
-        found = bootstrap(lambda W: {"mean": _ratio(x @ W, W.sum(axis=0))}, sample)
+        found = bootstrap([lambda W: {"mean": _ratio(x @ W, W.sum(axis=0))}], sample)
         interval = estimate(found["mean"], sample, n_share=sample.n_units)
         low, high = interval.low, interval.high
     return Proportion(value, low, high, len(is_hit))

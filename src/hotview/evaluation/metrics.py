@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -197,15 +198,27 @@ def expected_calibration_error(
     >>> expected_calibration_error([[1.0, 0.0]] * 4, [0, 0, 0, 1], [0, 1])
     0.25
     """
-    P: Array = np.asarray(probabilities, dtype=np.float64)
-    names = np.asarray(classes)
-    if P.ndim != 2 or P.shape[1] != len(names) or len(P) == 0:
-        raise ValueError(
-            f"Expected a row of {len(names)} probabilities for every row, one per class, but the "
-            f"shape is {P.shape}. Pass what predict_proba returns, and classes_."
-        )
+    P, known = check_probabilities(probabilities, classes)
     truth = check_target(y, len(P))
-    confidence, correct = P.max(axis=1), names[P.argmax(axis=1)] == truth
+    confidence, correct = P.max(axis=1), np.asarray(known)[P.argmax(axis=1)] == truth
     bins = np.minimum((confidence * check_count("n_bins", n_bins)).astype(int), n_bins - 1)
     gaps = np.bincount(bins, weights=correct - confidence, minlength=n_bins)
     return float(np.abs(gaps).sum() / len(P))
+
+
+def check_probabilities(
+    probabilities: npt.ArrayLike, classes: npt.ArrayLike
+) -> tuple[Array, list[Any]]:
+    """Return probabilities and the classes of their columns."""
+    P, known = np.asarray(probabilities, dtype=np.float64), np.asarray(classes).tolist()
+    if P.ndim != 2 or P.shape[1] != len(known) or len(P) == 0:
+        raise ValueError(
+            f"Expected a row of {len(known)} probabilities for every row, one per class, but the "
+            f"shape is {P.shape}. Pass what predict_proba returns, and classes_."
+        )
+    if not ((P >= 0) & (P <= 1 + 1e-6)).all():
+        raise ValueError(
+            "Expected probabilities from 0 to 1, but some are not, or missing. Pass what "
+            "predict_proba returns, without rows that have no view."
+        )
+    return P, known
