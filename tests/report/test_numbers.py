@@ -16,7 +16,6 @@ from hotview.report.chart_data import (
     calibration_points,
     drop_dots,
     effect_dots,
-    importance_of,
 )
 from hotview.report.tables import describe_metrics, matrix_table, metric_tables, number, signed
 from hotview.report.view_data import Curve, graph_of_views, list_pairs, similarity_matrix
@@ -40,7 +39,7 @@ def test_drops_of_views_that_can_be_hidden_and_weights_of_bins(record):
 
 
 def test_effects_have_the_names_of_columns_and_the_colors_of_their_views(record):
-    found = importance_of(record)
+    found = record.importance
     views, columns = found.views.to_dicts(), found.columns.to_dicts()
     dots = effect_dots(record, [views[1], columns[0]]).dots
     assert [(dot.name, dot.view) for dot in dots] == [("mor", 1), ("pix: pix 0", 0)]

@@ -221,7 +221,10 @@ def assess(
     accuracy, share = proportion(best == truth, sample), proportion(truth == majority, sample)
     assert accuracy is not None
     assert share is not None
-    n_share = _count_determining(np.unique(truth, return_counts=True)[1])
+    # The variance of a mean over classes depends on the rows of the rarest class where one is by
+    # far the rarest, and on all rows where classes are equal (Satterthwaite's approximation).
+    sizes = np.unique(truth, return_counts=True)[1]
+    n_share = max(1, round(float((1 / sizes).sum() ** 2 / (1.0 / sizes**3).sum())))
     balanced = estimate(found["balanced_accuracy"], sample, n_share=n_share)
     if sample.groups is None:
         recalls = [m.recall for m in by_class if m.recall is not None]
@@ -318,15 +321,6 @@ def _widen(x: Estimate, chance: float, least: float, most: float = math.inf) -> 
     """
     low, high = min(x.low, x.value - chance), max(x.high, x.value + chance)
     return Estimate(x.value, max(low, least), min(high, most))
-
-
-def _count_determining(counts: IntArray) -> int:
-    """Return the number of rows on which the variance of a mean over classes depends.
-
-    It is that of the rarest class where one is by far the rarest, and of all rows where classes
-    are equal (Satterthwaite's approximation).
-    """
-    return max(1, round(float((1 / counts).sum() ** 2 / (1.0 / counts**3).sum())))
 
 
 def _find_positive(

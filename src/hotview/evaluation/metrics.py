@@ -13,7 +13,7 @@ import numpy.typing as npt
 from hotview._types import Array
 from hotview._validation import check_count, check_target
 
-_Z = 1.959963984540054  # normal quantile of a 95 % interval
+Z_95 = 1.959963984540054  # normal quantile of a 95 % interval
 #: Bins of a calibration error.
 N_BINS = 15
 
@@ -94,8 +94,8 @@ def wilson_interval(value: float, n: float) -> tuple[float, float]:
     >>> [round(x, 3) for x in wilson_interval(0.5, 100)]
     [0.404, 0.596]
     """
-    center, scale = value + _Z**2 / (2 * n), 1 + _Z**2 / n
-    width = _Z * math.sqrt(max(0.0, value * (1 - value)) / n + _Z**2 / (4 * n**2))
+    center, scale = value + Z_95**2 / (2 * n), 1 + Z_95**2 / n
+    width = Z_95 * math.sqrt(max(0.0, value * (1 - value)) / n + Z_95**2 / (4 * n**2))
     low, high = (center - width) / scale, (center + width) / scale
     return (0.0 if value <= 0 else low), (1.0 if value >= 1 else high)
 
@@ -156,13 +156,16 @@ def compare_accuracies(correct: npt.ArrayLike, other: npt.ArrayLike) -> Differen
     >>> compare_accuracies([True, True, True, False], [True, False, False, False]).value
     0.5
     """
-    difference = np.asarray(correct, dtype=float) - np.asarray(other, dtype=float)
-    n = len(difference)
-    error = float(difference.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan
-    center = difference.sum() / (n + 2)
-    width = _Z * math.sqrt(np.abs(difference).sum() + 1 - (n + 2) * center**2) / (n + 2)
-    low, high = float(center - width), float(center + width)
-    return Difference(float(difference.mean()), error, low, high, n)
+    return mean_difference(np.asarray(correct, dtype=float) - np.asarray(other, dtype=float))
+
+
+def mean_difference(x: Array) -> Difference:
+    """Return the mean of differences from −1 to 1 of rows, as `compare_accuracies`."""
+    n = len(x)
+    error = float(x.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan
+    center = float(x.sum()) / (n + 2)
+    width = Z_95 * math.sqrt(float((x**2).sum()) + 1 - (n + 2) * center**2) / (n + 2)
+    return Difference(float(x.mean()), error, center - width, center + width, n)
 
 
 def expected_calibration_error(

@@ -347,7 +347,10 @@ def score_baselines(
     if training is None:
         return scores
     views = {s: select_rows(X, predictions.truth >= 0) for s, X in predictions.views.items()}
-    rows = _read_training(model, training, names)
+    arguments = (training.get(name) for name in ("Xs", "y", "unaligned", "unaligned_y"))
+    rows = read_rows(*arguments, marker=model.unlabeled_marker, max_rows=MAX_BASELINE_ROWS)
+    if set(names) & set(rows.labeled_views()):
+        rows = rows.select(names)
     has_control = control and as_coupling(model.coupling).label != "none"
     for name in track([*_BASELINES, *([_CONTROL] if has_control else [])], "fitting baselines"):
         with warnings.catch_warnings():
@@ -366,13 +369,6 @@ def score_baselines(
 def _compare(name: str, ours: Array, correct: Array) -> BaselineScore:
     difference = compare_accuracies(ours, correct)
     return BaselineScore(name, accuracy_with_interval(correct), difference)
-
-
-def _read_training(model: Any, training: Mapping[str, Any], names: list[str]) -> BaselineRows:
-    """Return the training rows of the named views; of all views if these have no labels."""
-    arguments = (training.get(name) for name in ("Xs", "y", "unaligned", "unaligned_y"))
-    rows = read_rows(*arguments, marker=model.unlabeled_marker, max_rows=MAX_BASELINE_ROWS)
-    return rows.select(names) if set(names) & set(rows.labeled_views()) else rows
 
 
 def _fit(name: str, model: Any, training: Mapping[str, Any], rows: BaselineRows) -> Any:

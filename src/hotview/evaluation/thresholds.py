@@ -146,20 +146,22 @@ class PositiveRows:
         self, flagged: Array, threshold: float | None, source: str, rows: Array | None = None
     ) -> OperatingPoint:
         """Score some rows, by default all, that are flagged as positive or not."""
-        if rows is None:
-            rows = np.ones(len(flagged), dtype=bool)
-
-        def share(hits: Array, among: Array = rows) -> Proportion | None:
-            chosen = among & rows
-            return proportion(hits[chosen], self.sample.take(chosen)) if chosen.any() else None
-
-        mean_cost, yes = None, self.is_positive
+        yes, mean_cost = self.is_positive, None
+        rows = np.ones(len(yes), dtype=bool) if rows is None else rows
         if self.cost is not None:
-            missed, alarms = share(yes & ~flagged), share(~yes & flagged)
+            missed = proportion(yes & ~flagged, self.sample, rows)
+            alarms = proportion(~yes & flagged, self.sample, rows)
             if missed is not None and alarms is not None:
                 mean_cost = square_and_add([missed, alarms], [self.cost, 1.0])
-        shares = share(flagged, yes), share(~flagged, ~yes), share(yes, flagged)
-        return OperatingPoint(threshold, source, int(rows.sum()), *shares, mean_cost)
+        return OperatingPoint(
+            threshold,
+            source,
+            int(rows.sum()),
+            proportion(flagged, self.sample, yes & rows),
+            proportion(~flagged, self.sample, ~yes & rows),
+            proportion(yes, self.sample, flagged & rows),
+            mean_cost,
+        )
 
 
 def choose_threshold(

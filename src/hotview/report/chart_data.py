@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from hotview.report.tables import compact, format_interval, number, percent, points
 
 if TYPE_CHECKING:
-    from hotview.evaluation.importance import PermutationImportance
     from hotview.evaluation.metrics import Difference, Proportion
     from hotview.evaluation.record import Record
     from hotview.evaluation.scores import BaselineScore, Bin, Scores
 
+T = TypeVar("T")
 Numbers = NDArray[np.float64]
 
 
@@ -76,24 +76,20 @@ class DotChart:
     bars: bool = False
 
 
+def require(part: T | None, message: str) -> T:
+    """Return a part of a model or record; raise if it has none."""
+    if part is None:
+        raise ValueError(message)
+    return part
+
+
 def scores_of(record: Record) -> Scores:
     """Return the scores of a record; raise if it has none."""
-    if record.scores is None:
-        raise ValueError(
-            "Expected a classifier with labeled rows, but there are no scores. Pass views and y to "
-            "make_record, or beside the model."
-        )
-    return record.scores
-
-
-def importance_of(record: Record) -> PermutationImportance:
-    """Return the importance of views and columns; raise if it was not measured."""
-    if record.importance is None:
-        raise ValueError(
-            "Expected a record with importance, but it was not measured. Pass labeled rows and "
-            "importance=True to make_record, or a classifier and labeled rows."
-        )
-    return record.importance
+    return require(
+        record.scores,
+        "Expected a classifier with labeled rows, but there are no scores. Pass views and y to "
+        "make_record, or beside the model.",
+    )
 
 
 def class_names(record: Record) -> list[str]:

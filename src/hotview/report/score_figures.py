@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hotview._types import Views
+from hotview.report import chart_data
 from hotview.report.canvas import (
     ACCENT,
     CLASS_COLORS,
@@ -17,15 +18,7 @@ from hotview.report.canvas import (
     plot_matrix,
     view_look,
 )
-from hotview.report.chart_data import (
-    calibration_points,
-    class_names,
-    confusion,
-    drop_dots,
-    effect_dots,
-    importance_of,
-    scores_of,
-)
+from hotview.report.chart_data import require, scores_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,12 +69,11 @@ def plot_space(
     True
     """
     record = as_record(model, Xs, y, umap=layout == "UMAP")
-    embedding = record.embedding
-    if embedding is None:
-        raise ValueError(
-            "Expected rows to draw, but there are none. Pass views to make_record, or beside the "
-            "model."
-        )
+    embedding = require(
+        record.embedding,
+        "Expected rows to draw, but there are none. Pass views to make_record, or beside the "
+        "model.",
+    )
     layouts = {each.name: each for each in embedding.layouts}
     if layout not in layouts:
         raise ValueError(
@@ -94,7 +86,7 @@ def plot_space(
         raise ValueError(f"Expected color to be one of {list(codes)}, but it is {color!r}.")
     ax = ax or new_axes()
     points, code_of_point = np.array(layouts[layout].points), np.array(codes[color])
-    names = record.views if color == "view" else class_names(record)
+    names = record.views if color == "view" else chart_data.class_names(record)
     occurring: Sequence[int] = np.unique(code_of_point).tolist()
     for k in occurring:
         look = "#cccccc", "o"
@@ -143,7 +135,7 @@ def plot_importance(
     >>> plot_importance(model, data.linked, data.linked_target, ax=ax) is ax
     True
     """
-    chart = drop_dots(as_record(model, Xs, y))
+    chart = chart_data.drop_dots(as_record(model, Xs, y))
     ax = ax or new_axes()
     draw_dots(ax, chart)
     ax.set_xlabel("accuracy drop without the view (percentage points)")
@@ -191,10 +183,14 @@ def plot_column_importance(
     'the log loss rises by'
     """
     record = as_record(model, Xs, y, importance=True)
-    importance = importance_of(record)
+    importance = require(
+        record.importance,
+        "Expected a record with importance, but it was not measured. Pass labeled rows and "
+        "importance=True to make_record, or a classifier and labeled rows.",
+    )
     effects = [*importance.views.to_dicts(), *importance.columns.to_dicts()[:max_columns]]
     ax = ax or new_axes(height=1.2 + 0.28 * len(effects))
-    draw_dots(ax, effect_dots(record, effects))
+    draw_dots(ax, chart_data.effect_dots(record, effects))
     ax.axhline(len(importance.views) - 0.5, color=SOFT, linewidth=0.8)
     return ax
 
@@ -278,7 +274,7 @@ def plot_confusion(
     True
     """
     record = as_record(model, Xs, y)
-    counts = confusion(record)
+    counts = chart_data.confusion(record)
     ax = ax or new_axes()
     plot_matrix(counts.values, counts.rows, counts.columns, ax=ax, digits=0)
     ax.set(xlabel="predicted class", ylabel="true class")
@@ -318,7 +314,7 @@ def plot_calibration(
     >>> plot_calibration(model, data.linked, data.linked_target, ax=ax) is ax
     True
     """
-    points = calibration_points(scores_of(as_record(model, Xs, y)).bins)
+    points = chart_data.calibration_points(scores_of(as_record(model, Xs, y)).bins)
     confidence, accuracy, weight = zip(*points, strict=True)
     ax = ax or new_axes()
     ax.plot([0, 1], [0, 1], "--", color=SOFT, linewidth=1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hotview.report.chart_data import Dot, DotChart, Matrix, Numbers
+from hotview.report.chart_data import Dot, DotChart, Matrix, Numbers, require
 from hotview.report.tables import number
 from hotview.similarity.view_similarity import SIGNIFICANT, Pair, ViewSimilarity
 
@@ -59,31 +59,14 @@ class ViewGraph:
     arcs: list[Numbers]
 
 
-def plan_of(model: Any) -> ViewPlan:
-    """Return the plan of a model; raise if it has none."""
-    plan: ViewPlan | None = model.plan_
-    if plan is None:
-        raise ValueError(
-            f"Expected a model with a plan, but coupling={model.coupling!r} solves for none. Fit "
-            "with another coupling."
-        )
-    return plan
-
-
-def similarity_of(model: Any) -> ViewSimilarity:
-    """Return the similarities of a model; raise if it has none."""
-    found: ViewSimilarity | None = model.view_similarity_
-    if found is None:
-        raise ValueError(
-            "Expected a model with linked rows, by which views are compared, but it has none, or "
-            "fewer than eight. Fit with rows that are the same individuals in several views."
-        )
-    return found
-
-
 def plan_matrix(model: Any, *, shares: bool = False) -> Matrix:
     """Return the plan W; as shares, its rows sum to 1."""
-    plan, views = plan_of(model), list(model.view_names_)
+    views = list(model.view_names_)
+    plan: ViewPlan = require(
+        model.plan_,
+        f"Expected a model with a plan, but coupling={model.coupling!r} solves for none. Fit with "
+        "another coupling.",
+    )
     W = np.array(plan.W, dtype=float)
     scale = len(views) if shares else 1
     if shares and plan.pairwise:
@@ -159,8 +142,12 @@ def groups_of(model: Any) -> list[int]:
 
 def list_pairs(model: Any) -> list[Pair]:
     """Return all pairs of views, the most similar first and those that are not known last."""
-    pairs = similarity_of(model).pairs()
-    return sorted(pairs, key=lambda pair: -pair.value if pair.is_known else math.inf)
+    found: ViewSimilarity = require(
+        model.view_similarity_,
+        "Expected a model with linked rows, by which views are compared, but it has none, or fewer "
+        "than eight. Fit with rows that are the same individuals in several views.",
+    )
+    return sorted(found.pairs(), key=lambda pair: -pair.value if pair.is_known else math.inf)
 
 
 def describe_pair(views: Sequence[str], pair: Pair) -> str:
@@ -197,7 +184,7 @@ def sort_views(model: Any) -> list[int]:
 
 def similarity_matrix(model: Any) -> Matrix:
     """Return the similarities of views that measurably share information, by group."""
-    found, order = similarity_of(model), sort_views(model)
+    found, order = model.view_similarity_, sort_views(model)
     shown = (found.p_value <= SIGNIFICANT) & ~np.eye(len(order), dtype=bool)
     values = np.where(shown, np.maximum(found.value, 0.0), math.nan)[np.ix_(order, order)]
     names = [model.view_names_[s] for s in order]
@@ -235,7 +222,11 @@ def shape_costs(model: Any) -> Matrix | None:
 def graph_of_views(model: Any) -> ViewGraph:
     """Return the views as a graph, with edges between views that measurably share information."""
     order, groups = sort_views(model), groups_of(model) or [0] * len(model.view_names_)
-    angles = _place_views(order, groups)
+    # In this order, with gaps between groups.
+    steps = [1 + _GAP * (groups[a] != groups[b]) for a, b in pairwise(order)]
+    around = sum(steps) + 1 + _GAP * (len(set(groups)) > 1)
+    angles = np.empty(len(order))
+    angles[order] = np.r_[0.0, np.cumsum(steps)] / around * 2 * math.pi
     runs = [[s for s in order if groups[s] == group] for group in sorted(set(groups))]
     arcs = [
         _on_circle(np.linspace(angles[run[0]], angles[run[-1]], _ARC_POINTS))
@@ -244,15 +235,6 @@ def graph_of_views(model: Any) -> ViewGraph:
     ]
     edges = [pair for pair in list_pairs(model) if pair.is_significant and pair.value > 0]
     return ViewGraph(_on_circle(angles), edges, arcs)
-
-
-def _place_views(order: Sequence[int], groups: Sequence[int]) -> Numbers:
-    """Return the angle of each view: in the given order, with gaps between groups."""
-    steps = [1 + _GAP * (groups[a] != groups[b]) for a, b in pairwise(order)]
-    around = sum(steps) + 1 + _GAP * (len(set(groups)) > 1)
-    angles = np.empty(len(order))
-    angles[list(order)] = np.r_[0.0, np.cumsum(steps)] / around * 2 * math.pi
-    return angles
 
 
 def _on_circle(angles: Numbers) -> Numbers:

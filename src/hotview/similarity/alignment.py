@@ -116,19 +116,14 @@ def kernel_alignment(K: Array, classes: IntArray | None = None) -> Array:
     """
     A = u_center(K)
     if classes is not None:
-        A = _without_rounding(A - _class_means(A, classes), K)
+        one_hot = np.eye(classes.max() + 1)[classes]
+        counts = one_hot.sum(axis=0)
+        n_entries = np.outer(counts, counts) - np.diag(counts)
+        means = one_hot @ (one_hot.T @ A @ one_hot / np.maximum(n_entries, 1)) @ one_hot.T
+        A = _without_rounding(A - means * ~np.eye(len(classes), dtype=bool), K)
     products = inner_products(A)
     norm = np.sqrt(np.diag(products))
     return divide(products, np.outer(norm, norm))
-
-
-def _class_means(A: Array, classes: IntArray) -> Array:
-    """Means of matrices over every pair of classes, in the place of entries off the diagonal."""
-    one_hot = np.eye(classes.max() + 1)[classes]
-    counts = one_hot.sum(axis=0)
-    n_entries = np.outer(counts, counts) - np.diag(counts)
-    means = one_hot.T @ A @ one_hot / np.maximum(n_entries, 1)
-    return np.asarray(one_hot @ means @ one_hot.T * ~np.eye(len(classes), dtype=bool))
 
 
 def inner_products(A: Array) -> Array:

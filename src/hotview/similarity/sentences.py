@@ -57,7 +57,11 @@ def describe_similarity(
     else:
         sentences = [_describe_shared(names, pairs), _describe_range(found, names, pairs)]
         sentences.append(_describe_groups(found, names))
-    sentences[0] = f"By {_count_rows(pairs, n_linked)}, {sentences[0]}"
+    n_rows = [pair.n_rows for pair in pairs]
+    rows = f"{_range(n_rows)} linked rows"
+    if max(n_rows) == MAX_ROWS < n_linked:
+        rows = f"a sample of {n_linked:,} linked rows ({MAX_ROWS} of every pair)"
+    sentences[0] = f"By {rows}, {sentences[0]}"
     n_left_out = len(names) * (len(names) - 1) // 2 - len(pairs)
     if n_left_out > 0:
         which = "1 pair has" if n_left_out == 1 else f"{n_left_out} pairs have"
@@ -244,13 +248,6 @@ def _interval(pair: Pair) -> str:
 
 def _number(x: float) -> str:
     return f"{round(x, 2) + 0.0:.2f}".replace("-", "−")
-
-
-def _count_rows(pairs: Sequence[Pair], n_linked: int) -> str:
-    n = [pair.n_rows for pair in pairs]
-    if max(n) == MAX_ROWS < n_linked:
-        return f"a sample of {n_linked:,} linked rows ({MAX_ROWS} of every pair)"
-    return f"{_range(n)} linked rows"
 
 
 def _range(n: Sequence[int]) -> str:

@@ -122,24 +122,20 @@ def _make_tiles(record: Record) -> list[tuple[str, str, str]]:
         error = points(metrics.calibration_error.value)
         note = "mean gap of confidence and accuracy"
         tiles.append(("calibration error", f"{error} points", note))
-    tiles.append(("views", str(len(record.views)), _describe_links(record)))
+    model, links = record.model, ""
+    if model.view_similarity_ is not None and len(record.views) > 3:
+        groups = view_data.groups_of(model)
+        n = sum(groups.count(group) > 1 for group in set(groups))
+        links = f"{count(n, 'group')} that hold{'s' if n == 1 else ''}" if n else "no stable groups"
+    elif (linked := model.trained_on_.get("linked")) is not None:
+        links = count(linked, "linked row") if linked else "no linked rows"
+    tiles.append(("views", str(len(record.views)), links))
     if record.rows:
         low, high = min(record.rows.values()), max(record.rows.values())
         size = f"{high:,}" if low == high else f"{low:,} to {high:,}"
         labels = f"; {count(record.n_labeled, 'label')} in total" if record.n_labeled else ""
         tiles.append(("rows on this page", size, f"per view{labels}"))
     return tiles
-
-
-def _describe_links(record: Record) -> str:
-    """Return the number of groups of views that hold or, of few views, of linked rows."""
-    model = record.model
-    if model.view_similarity_ is not None and len(record.views) > 3:
-        groups = view_data.groups_of(model)
-        n = sum(groups.count(group) > 1 for group in set(groups))
-        return f"{count(n, 'group')} that hold{'s' if n == 1 else ''}" if n else "no stable groups"
-    linked = model.trained_on_.get("linked")
-    return "" if linked is None else count(linked, "linked row") if linked else "no linked rows"
 
 
 def make_sections(record: Record) -> list[tuple[str, str, Markup]]:
