@@ -198,7 +198,7 @@ def plot(record: dict[str, Any]) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    from hotview.report.palette import VIEW_COLORS
+    from hotview.report.canvas import VIEW_COLORS
 
     panels = (("rows",), ("hot-reference", "hot-pairwise"), ("batch",), ("directions",))
     figure, grid = plt.subplots(2, 3, figsize=(10.5, 6), layout="constrained")

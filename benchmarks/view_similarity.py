@@ -25,6 +25,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")  # draws run side by side
@@ -40,7 +41,7 @@ from sklearn.metrics import adjusted_rand_score
 from hotview import HOTPairwiseSpec, HOTReferenceSpec, MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import load_handwritten, make_views, unalign
 from hotview.estimators.fit import EnsembleFit
-from hotview.similarity import ViewSimilarity, view_similarity
+from hotview.similarity import ViewSimilarity, alignment, view_similarity
 from hotview.similarity.view_similarity import N_COMPONENTS, measure_linked_rows
 from hotview.training.view_plan import match_columns
 
@@ -222,11 +223,9 @@ def rounded(x: Any) -> list[float]:
 
 def alignment_of_all(tables: list[Any], rows: Any) -> Any:
     """The similarity of all pairs by many rows."""
-    before = view_similarity.MAX_ROWS, view_similarity._N_PERMUTATIONS, view_similarity._N_HALVES
-    view_similarity.MAX_ROWS = len(rows)
-    view_similarity._N_PERMUTATIONS = view_similarity._N_HALVES = 1
-    result = measure(tables, rows, None, 0)
-    view_similarity.MAX_ROWS, view_similarity._N_PERMUTATIONS, view_similarity._N_HALVES = before
+    few = {"MAX_ROWS": len(rows), "_N_PERMUTATIONS": 1, "_N_HALVES": 1}
+    with patch.multiple(view_similarity, **few), patch.object(alignment, "MAX_ROWS", len(rows)):
+        result = measure(tables, rows, None, 0)
     assert result is not None
     return upper(result.value)
 

@@ -4,11 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
-from scipy.special import log_softmax, softmax
-
-import hotview as hv
-from hotview.datasets import make_views
 from hotview.estimators.calibration import (
     ScoresByViews,
     calibrate_pool,
@@ -19,6 +14,11 @@ from hotview.estimators.calibration import (
     score_sets,
 )
 from hotview.semisupervised.fusion import LogOpinionPool, OutOfFold
+from scipy import stats
+from scipy.special import log_softmax, softmax
+
+import hotview as hv
+from hotview.datasets import make_views
 from hotview.semisupervised.super_learner import ScoresOutOfFold, SuperLearner
 
 DATA = make_views(300, n_views=3, n_groups=1, labeled=0.4, random_state=0)

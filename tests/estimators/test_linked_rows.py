@@ -12,7 +12,7 @@ import hotview as hv
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.cli.inspect import describe_model, result_lines
 from hotview.datasets import make_views
-from hotview.evaluation.record.model_summary import describe_views
+from hotview.evaluation.record import describe_views
 from hotview.losses.specifications import as_coupling
 from hotview.similarity import CommonSpace, measure_common_space
 from tests.estimators import small_fits

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from hotview import MultiViewClassifier
 from hotview.evaluation import permutation_importance
-from hotview.evaluation.importance import _all_sources, _permute
+from hotview.evaluation.importance import _Block, _permute
 
 QUICK = {"max_epochs": 5, "n_estimators": 1, "hidden": (8,), "random_state": 0}
 
@@ -99,8 +99,8 @@ def test_the_encoded_columns_of_a_category_are_permuted_together():
     assert found.log_loss == pytest.approx(-np.log(P[np.arange(120), y]).mean())
     assert [d["column"] for d in found.columns.to_dicts() if d["view"] == "a"] == ["site", "age"]
     assert found.n_columns == 4
-    encoded = {source.name: source.encoded for source in _all_sources(model.columns_["a"])}
-    assert encoded == {"age": slice(0, 1), "site": slice(1, 4)}
+    block = _Block.of_view("a", model.columns_["a"])
+    assert (block.names, block.edges) == (["age", "site"], [0, 1, 4])
     assert found.columns.columns[0] == "site"
     # As it is the only informative column, permuting it is permuting the view.
     assert found.columns.loss_increase[0] == pytest.approx(found.views.loss_increase[0], rel=0.3)

@@ -29,10 +29,10 @@ def mean_of(x):
 
 def test_the_standard_deviation_of_a_mean_is_that_of_the_rows():
     x, sample = np.random.default_rng(0).normal(size=500), make_sample(500)
-    found, again = (bootstrap(mean_of(x), sample)["mean"] for _ in range(2))
+    found, again = (bootstrap([mean_of(x)], sample)["mean"] for _ in range(2))
     np.testing.assert_array_equal(found, again)
     assert len(found) == 1001
-    assert len(bootstrap(mean_of(x), sample, width=1800)["mean"]) == 1 + 222  # of large tables
+    assert len(bootstrap([mean_of(x)], sample, width=1800)["mean"]) == 1 + 222  # of large tables
     assert found[0] == pytest.approx(x.mean())
     error = x.std() / np.sqrt(500)
     assert found[1:].std() == pytest.approx(error, rel=0.1)
@@ -73,7 +73,7 @@ def test_intervals_of_calibration_errors_hold_the_value_and_begin_at_0_where_it_
 def test_intervals_of_few_rows_are_expanded():
     """Of means of 5 normal values, 95 % intervals without expansion cover 0 in 82 %."""
     found = [
-        estimate(bootstrap(mean_of(x), make_sample(5))["mean"], make_sample(5))
+        estimate(bootstrap([mean_of(x)], make_sample(5))["mean"], make_sample(5))
         for x in np.random.default_rng(0).normal(size=(150, 5))
     ]
     assert np.mean([x.low <= 0 <= x.high for x in found]) >= 0.88

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 import torch
+from hotview.semisupervised.fusion import fit_pool
 from sklearn.linear_model import LogisticRegression
 from torch.nn.functional import cross_entropy, log_softmax
 
 from hotview.federated.local_trainer import fit_fusion, fit_head, label_loss
 from hotview.federated.schema import Session
 from hotview.federated.settings import Settings
-from hotview.semisupervised.fusion import fit_pool
 
 CODES = np.array([1, -1, 0, 2, -1, 2])
 

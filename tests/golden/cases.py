@@ -15,7 +15,7 @@ from scipy import sparse
 import hotview as hv
 from hotview.datasets import make_views
 from hotview.estimators.batched_fit import fit_batched
-from hotview.evaluation.record import make_record
+from hotview.evaluation.record import describe_settings, describe_views, make_record
 from hotview.federated import (
     Client,
     ClientData,
@@ -24,7 +24,10 @@ from hotview.federated import (
     Settings,
     join_partial_models,
 )
+from hotview.losses.specifications import as_coupling
 from hotview.model import to_onnx
+from hotview.report.view_data import effective_ranks, learning_curves
+from hotview.semisupervised.sentences import describe_contributions
 from paper.estimators import constructor_parameters
 from paper.models import SETTINGS
 from tests.golden.record import summarize
@@ -277,23 +280,42 @@ def _record(model, *arguments, y=None, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         record = make_record(model, TEST, y, umap=False, importance=y is not None, verbose=False)
-    parts = {"format": 3} | {name: getattr(record, name) for name in vars(record)}
-    for name, plain in (("similarity", _similarity), ("plan", _plan), ("importance", _importance)):
-        parts[name] = parts[name] and plain(record)
-    return found | {"record": _plain({k: v for k, v in parts.items() if k != "n_members"})}
+    facts = {"format": 3, "kind": record.kind, "coupling": as_coupling(model.coupling).label}
+    facts |= {"views": record.views, "columns": list(model.n_features_per_view_.values())}
+    facts |= {"classes": record.classes, "similarity": _similarity(model)}
+    facts |= {"view_sentences": describe_views(model)}
+    facts |= {"contributions": describe_contributions(getattr(model, "out_of_fold_", {}))}
+    facts |= {"plan": _plan(model), "learning": learning_curves(model)}
+    facts["ranks"] = [
+        {
+            "view": rank.name,
+            "mean": rank.mean[0],
+            "std": rank.std[0],
+            "max_rank": model.n_components,
+        }
+        for rank in effective_ranks(model)
+    ]
+    facts |= {"settings": describe_settings(model), "trained_on": model.trained_on_}
+    facts |= {"fit_warnings": model.fit_warnings_, "metadata": model.metadata_}
+    parts = {k: v for k, v in vars(record).items() if k not in ("model", "classes", "importance")}
+    parts["importance"] = record.importance and _importance(record)
+    return found | {"record": _plain(facts | parts)}
 
 
-def _similarity(record):
-    found = {name.removesuffix("_classes"): x for name, x in vars(record.similarity).items()}
+def _similarity(model):
+    if model.view_similarity_ is None:
+        return None
+    found = {name.removesuffix("_classes"): x for name, x in vars(model.view_similarity_).items()}
     return found | {"within": found["within"] and found["within"].value}
 
 
-def _plan(record):
-    plan, null = record.plan, record.plan.null
+def _plan(model):
+    plan, null, n_members = model.plan_, model.plan_.null, len(model.networks_)
     names = [f"reference {k + 1}" for k in range(plan.W.shape[1])]
     facts = {name: getattr(plan, name) for name in ("W", "C", "std")}
-    facts |= {"columns": record.views if plan.pairwise else names, "pairwise": plan.pairwise}
-    facts |= {"converged": plan.converged, "n_members": record.n_members, "null": null}
+    facts |= {"columns": list(model.view_names_) if plan.pairwise else names}
+    facts |= {"pairwise": plan.pairwise, "converged": plan.converged}
+    facts |= {"n_members": n_members, "null": null}
     if null is not None:
         facts["null"] = {"p_value": null.p_value, "relative_cost": null.relative_cost}
         facts["null"] |= {"noise": null.relative_costs, "costs": null.plan.C}

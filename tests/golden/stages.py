@@ -109,8 +109,14 @@ def _stages(fit, started):
         "predictors": None
         if pseudo is None
         else [
-            [[getattr(p["neighbors"], x) for x in ("points", "counts", "soft_labels")] for p in predictors.views],
-            [[_plain(p["ridge"]) for p in predictors.views], _plain(predictors.joint["ridge"].ridge) if predictors.joint else None],
+            [
+                [getattr(p["neighbors"], x) for x in ("points", "counts", "soft_labels")]
+                for p in predictors.views
+            ],
+            [
+                [_plain(p["ridge"]) for p in predictors.views],
+                _plain(predictors.joint["ridge"].ridge) if predictors.joint else None,
+            ],
         ],
         "weights": _plain([getattr(learner, "weights", None), None]),
         "out-of-fold scores": _plain(getattr(learner, "scores", {})),

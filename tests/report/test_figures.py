@@ -12,6 +12,7 @@ from matplotlib.colors import to_hex
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import make_views
 from hotview.report import figures
+from hotview.report.canvas import VIEW_COLORS
 from hotview.report.figures import (
     new_figure,
     plot_graph,
@@ -22,7 +23,7 @@ from hotview.report.figures import (
     plot_space,
     save_figure,
 )
-from hotview.report.palette import VIEW_COLORS
+from tests.report.records import change
 
 VALUES = np.array([[np.nan, 0.25], [0.75, np.nan]])
 DATA = make_views(60, n_views=4, n_columns=4, n_groups=1, labeled=1.0, random_state=0)
@@ -95,8 +96,8 @@ def test_rows_stand_beside_the_model(model, name):
 
 
 def test_what_cannot_be_drawn_is_said_and_leaves_no_empty_figure(record, ax):
-    parts = ("plan", "similarity", "scores", "embedding", "learning", "importance")
-    bare = replace(record, **dict.fromkeys(parts), coupling="none")
+    parts = ("plan_", "view_similarity_", "scores", "embedding", "importance")
+    bare = change(record, **dict.fromkeys(parts), coupling="none", histories_=[])
     messages = {
         "plot_plan": "coupling='none' solves for none",
         "plot_graph": "Expected a model with linked rows.*Fit with rows",
@@ -128,14 +129,14 @@ def test_an_encoder_is_drawn_too():
 def test_the_plan_has_its_numbers(model, record, ax):
     np.testing.assert_allclose(plot_plan(model).images[0].get_array(), model.plan_.W)
     plot_plan(record, ax=ax)
-    np.testing.assert_allclose(ax.images[0].get_array(), record.plan.W)
+    np.testing.assert_allclose(ax.images[0].get_array(), record.model.plan_.W)
     assert words(ax.get_yticklabels()) == record.views
 
 
 def test_the_graph_has_a_line_for_views_that_share_information(record, ax):
     low = np.full((4, 4), 0.05)
     low[0, 2] = 0.5
-    found = replace(record, similarity=replace(record.similarity, low=low))
+    found = change(record, view_similarity_=replace(record.model.view_similarity_, low=low))
     assert plot_graph(found, ax=ax) is ax
     *arcs, first, second = ax.lines
     assert len(arcs) == 2  # two groups

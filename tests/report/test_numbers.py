@@ -10,26 +10,23 @@ from rich.console import Console
 
 from hotview.evaluation import assess
 from hotview.evaluation.metrics import Estimate, Proportion
-from hotview.evaluation.record.schema import Bin, Curve
+from hotview.evaluation.scores import Bin
+from hotview.report.canvas import CLASS_COLORS, VIEW_COLORS
 from hotview.report.chart_data import (
     calibration_points,
-    curve_band,
     drop_dots,
     effect_dots,
-    graph_of_views,
-    importance_of,
-    list_pairs,
-    similarity_matrix,
 )
-from hotview.report.metric_tables import describe_metrics, metric_tables
-from hotview.report.palette import CLASS_COLORS, VIEW_COLORS
-from hotview.report.tables import matrix_table, number, signed
+from hotview.report.tables import describe_metrics, matrix_table, metric_tables, number, signed
+from hotview.report.view_data import Curve, graph_of_views, list_pairs, similarity_matrix
+from tests.report import records
 
 
 def test_bands_have_one_standard_deviation():
-    band = curve_band(Curve("loss", [2.0, math.inf, 1.0], [0.5, 0.5, math.nan]))
-    np.testing.assert_array_equal(band.low, [1.5, math.nan, 1.0])
-    np.testing.assert_array_equal(band.high, [2.5, math.nan, 1.0])
+    curve = Curve("loss", np.array([2.0, math.inf, 1.0]), np.array([0.5, 0.5, math.nan]))
+    _, low, high = curve.band
+    np.testing.assert_array_equal(low, [1.5, math.nan, 1.0])
+    np.testing.assert_array_equal(high, [2.5, math.nan, 1.0])
 
 
 def test_drops_of_views_that_can_be_hidden_and_weights_of_bins(record):
@@ -42,7 +39,7 @@ def test_drops_of_views_that_can_be_hidden_and_weights_of_bins(record):
 
 
 def test_effects_have_the_names_of_columns_and_the_colors_of_their_views(record):
-    found = importance_of(record)
+    found = record.importance
     views, columns = found.views.to_dicts(), found.columns.to_dicts()
     dots = effect_dots(record, [views[1], columns[0]]).dots
     assert [(dot.name, dot.view) for dot in dots] == [("mor", 1), ("pix: pix 0", 0)]
@@ -55,13 +52,13 @@ def test_effects_have_the_names_of_columns_and_the_colors_of_their_views(record)
 
 
 def change(record, **fields):
-    return replace(record, similarity=replace(record.similarity, **fields))
+    return records.change(record, view_similarity_=replace(record.model.view_similarity_, **fields))
 
 
 @pytest.mark.parametrize("n", (2, 6))
 def test_all_pairs_the_most_similar_first(make_one, n):
     record = make_one(views=[f"v{s}" for s in range(n)])
-    pairs = list_pairs(record)
+    pairs, found = list_pairs(record.model), record.model.view_similarity_
     assert len({(pair.first, pair.second) for pair in pairs}) == n * (n - 1) // 2
     values = [pair.value for pair in pairs]
     assert values == sorted(values, reverse=True)
@@ -69,13 +66,13 @@ def test_all_pairs_the_most_similar_first(make_one, n):
         at = pair.first, pair.second
         assert pair.first < pair.second
         for name in ("value", "low", "high", "p_value", "n_rows"):
-            assert getattr(pair, name) == getattr(record.similarity, name)[at]
-        assert pair.within == record.similarity.within_classes.value[at]
+            assert getattr(pair, name) == getattr(found, name)[at]
+        assert pair.within == found.within_classes.value[at]
         assert pair.is_significant == ((pair.second - pair.first) % 2 == 0)
 
 
 def test_the_matrix_is_blank_where_views_could_be_unrelated(record):
-    matrix = similarity_matrix(record)
+    matrix = similarity_matrix(record.model)
     assert matrix.rows == matrix.columns == ["pix", "fac", "mor", "zer"]
     expected = np.kron(np.eye(2), np.array([[0, 0.88], [0.88, 0]]))
     np.testing.assert_allclose(np.nan_to_num(matrix.values), expected)
@@ -84,7 +81,7 @@ def test_the_matrix_is_blank_where_views_could_be_unrelated(record):
 
 def test_views_stand_on_a_circle_group_beside_group(make_one):
     record = change(make_one(views="abcde"), groups=np.array([0, 1, 0, 1, 2]))
-    graph = graph_of_views(record)
+    graph = graph_of_views(record.model)
     np.testing.assert_allclose(np.linalg.norm(graph.positions, axis=1), 1)
     angle = np.arctan2(graph.positions[:, 0], -graph.positions[:, 1]) % (2 * np.pi)
     assert np.argsort(angle).tolist() == [0, 2, 1, 3, 4]
@@ -93,7 +90,7 @@ def test_views_stand_on_a_circle_group_beside_group(make_one):
     ends = [(arc[0].tolist(), arc[-1].tolist()) for arc in graph.arcs]  # none of a single view
     at = graph.positions.tolist()
     np.testing.assert_allclose(ends, [(at[0], at[2]), (at[1], at[3])])
-    graph = graph_of_views(change(record, groups=None))  # spread evenly
+    graph = graph_of_views(change(record, groups=None).model)  # spread evenly
     np.testing.assert_allclose(graph.positions.sum(0), 0, atol=1e-12)
     assert graph.arcs == []
 

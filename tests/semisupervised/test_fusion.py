@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 import torch
+from hotview.semisupervised.fusion import LogOpinionPool, OutOfFold, fit_pool
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax
 
 from hotview.semisupervised import fusion
-from hotview.semisupervised.fusion import LogOpinionPool, OutOfFold, fit_pool
 
 N_VIEWS, N_CLASSES = 3, 4
 PRECISE = {"xatol": 1e-6, "fatol": 1e-9, "maxiter": 10_000, "maxfev": 10_000}

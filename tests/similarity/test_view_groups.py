@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hotview.similarity.view_groups import group_views, stable_groups
+from hotview.similarity.alignment import group_views, stable_groups
 
 
 def partitions(n):

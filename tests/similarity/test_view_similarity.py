@@ -7,8 +7,8 @@ from sklearn.decomposition import PCA
 
 from hotview.datasets import make_views
 from hotview.similarity import measure_similarity, view_similarity
-from hotview.similarity.alignment import kernel_alignment, median_squared_distance
-from hotview.similarity.view_similarity import _kernel, measure_linked_rows
+from hotview.similarity.alignment import _kernel, kernel_alignment, median_squared_distance
+from hotview.similarity.view_similarity import measure_linked_rows
 
 
 class Rows:

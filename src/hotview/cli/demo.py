@@ -21,12 +21,11 @@ from hotview.evaluation import (
     PCALogisticRegression,
     PerViewLabelPropagation,
 )
-from hotview.evaluation.record import make_record
-from hotview.evaluation.record.model_summary import describe_views
+from hotview.evaluation.record import describe_views
 from hotview.model import save_model
-from hotview.report.chart_data import plan_matrix
 from hotview.report.figures import new_figure, plot_matrix, save_figure
 from hotview.report.tables import matrix_table
+from hotview.report.view_data import plan_matrix
 
 _KEPT = 0.7  # fraction of the unlinked rows that each view has
 _PRESENT = 0.9  # fraction of the new individuals that each view has
@@ -72,7 +71,7 @@ def run_demo(figure: Path, model: Path, random_state: int) -> None:
         rows.append((name, f"{method.score(data.test, data.test_target):.1%}", f"{seconds:.1f}"))
     similarity, plan = (
         classifier.view_similarity_,
-        plan_matrix(make_record(classifier), shares=True),
+        plan_matrix(classifier, shares=True),
     )
     assert similarity is not None  # 60 rows are linked
     print_parts(

@@ -53,7 +53,7 @@ def evaluate(
     from hotview.evaluation import assess, permutation_importance
     from hotview.evaluation.assessment import class_counts
     from hotview.evaluation.baseline_rows import are_present
-    from hotview.evaluation.record.scores import Predictions, encode_truth, score_baselines
+    from hotview.evaluation.scores import Predictions, encode_truth, score_baselines
     from hotview.report.page.sentences import describe_comparison
     from hotview.training import progress
 

@@ -22,7 +22,7 @@ PLAN_TITLE = "The paper's plan W, rows adding up to 1"
 
 def describe_model(estimator: Any) -> dict[str, Any]:
     """Describe a model in plain values, for JSON."""
-    from hotview.evaluation.record.model_summary import describe_settings
+    from hotview.evaluation.record import describe_settings
 
     history, plan = list(estimator.history_), estimator.plan_
     similarity, common = estimator.view_similarity_, estimator.common_space_
@@ -88,7 +88,7 @@ def federation_lines(path: Path, estimator: Any) -> list[str]:
 
 def result_lines(estimator: Any, scores: Any = None) -> list[str]:
     """Describe the result of a fit in sentences, with its metrics on held-out rows, if any."""
-    from hotview.evaluation.record.model_summary import describe_views
+    from hotview.evaluation.record import describe_views
     from hotview.training.column_scaler import KINDS
 
     seconds = estimator.trained_on_.get("seconds")

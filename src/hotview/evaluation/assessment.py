@@ -15,14 +15,20 @@ from hotview.evaluation.bootstrap import (
     ClassStatistics,
     RankStatistics,
     RowSample,
+    Statistics,
     bootstrap,
     estimate,
     likely_gaps,
     make_sample,
     proportion,
 )
-from hotview.evaluation.metrics import Estimate, Proportion, square_and_add
-from hotview.evaluation.thresholds import BinaryMetrics, assess_positive, check_threshold
+from hotview.evaluation.metrics import (
+    Estimate,
+    Proportion,
+    check_probabilities,
+    square_and_add,
+)
+from hotview.evaluation.thresholds import BinaryMetrics, PositiveRows, check_threshold
 
 __all__ = ["Assessment", "ClassMetrics", "assess", "class_counts"]
 
@@ -184,59 +190,71 @@ def assess(
     >>> metrics.majority.value, metrics.binary.auc.value
     (0.5, 1.0)
     """
-    P, known = _check_probabilities(probabilities, classes)
+    P, known = check_probabilities(probabilities, classes)
     truth, names = _encode(y, known, len(P))
     check_threshold(threshold, cost)
     sample = make_sample(len(P), sample_weight, groups)
     counts = np.bincount(truth, sample.weights, minlength=len(known))[: len(known)]
     if prior is not None:
-        counts = _check_prior(prior, len(known))
-    chosen = _find_positive(known, counts, positive, has_prior=prior is not None)
-    if chosen is None and (cost is not None or threshold is not None):
+        counts = np.asarray(prior, dtype=float)
+    if counts.shape != (len(known),):
+        raise ValueError(
+            f"Expected prior to hold a number for each of the {len(known)} classes, but its shape "
+            f"is {counts.shape}. Pass one per class, in the order of classes."
+        )
+    k, reason = _find_positive(known, counts, positive, has_prior=prior is not None)
+    if k is None and (cost is not None or threshold is not None):
         raise ValueError(
             f"Expected two classes beside a cost or a threshold, but there are {len(known)}. Name "
             "the class that they are about: positive."
         )
-    found = _resample(truth, P, sample, chosen)
-    correct, majority = P.argmax(axis=1) == truth, int(counts.argmax())
-    chance = likely_gaps(P, sample)
+    statistics: list[Statistics] = [ClassStatistics(truth, P)]
+    if k is not None:
+        statistics.append(RankStatistics(truth == k, P[:, k], sample.weights))
+    found = bootstrap(statistics, sample, P.shape[1] + 4)
+    chance, best = likely_gaps(P, sample), P.argmax(axis=1)
+    majority, has_unknown = int(counts.argmax()), len(names) > len(known)
     by_class = [
-        _assess_class(k, name, truth, P, sample, found, chance) for k, name in enumerate(known)
+        _assess_class(k, name, truth == k, best == k, sample, found, chance)
+        for k, name in enumerate(known)
     ]
-    n_share = _count_determining(np.unique(truth, return_counts=True)[1])
-    accuracy, share = proportion(correct, sample), proportion(truth == majority, sample)
-    binary = None
-    if chosen is not None:
-        k, reason = chosen
-        binary = assess_positive(
-            truth == k,
-            P[:, k],
-            P.argmax(axis=1) == k,
-            sample,
-            found,
-            np.arange(len(P)) if groups is None else groups,
-            positive=known[k],
-            reason=reason,
-            cost=cost,
-            threshold=threshold,
-        )
+    accuracy, share = proportion(best == truth, sample), proportion(truth == majority, sample)
     assert accuracy is not None
     assert share is not None
+    # The variance of a mean over classes depends on the rows of the rarest class where one is by
+    # far the rarest, and on all rows where classes are equal (Satterthwaite's approximation).
+    sizes = np.unique(truth, return_counts=True)[1]
+    n_share = max(1, round(float((1 / sizes).sum() ** 2 / (1.0 / sizes**3).sum())))
+    balanced = estimate(found["balanced_accuracy"], sample, n_share=n_share)
+    if sample.groups is None:
+        recalls = [m.recall for m in by_class if m.recall is not None]
+        # That of classes that were not in training is certainly 0.
+        balanced = square_and_add([*recalls, *[Proportion(0.0, 0.0, 0.0, 0)] * has_unknown])
+    loss = _widen(estimate(found["log_loss"], sample), float(chance["log_loss"]), 0.0)
+    binary = None
+    if k is not None:
+        rows = PositiveRows(truth == k, P[:, k], sample, cost)
+        n_smaller = int(min((truth == k).sum(), (truth != k).sum()))
+        auc, precision = (
+            estimate(found[name], sample, n_share=n_smaller) if n_smaller > 0 else None
+            for name in ("auc", "average_precision")
+        )
+        default = rows.score(best == k, None, "most probable class")
+        chosen = rows.choose(threshold, np.arange(len(P)) if groups is None else groups)
+        binary = BinaryMetrics(known[k], reason, auc, precision, cost, default, chosen)
     return Assessment(
         len(P),
         known[majority],
         share,
         accuracy,
-        _balance(by_class, found, sample, n_share, has_unknown=len(names) > len(known)),
+        balanced,
         estimate(found["macro_f1"], sample, n_share=n_share),
-        None
-        if len(names) > len(known)
-        else _widen(estimate(found["log_loss"], sample), float(chance["log_loss"]), 0.0),
+        None if has_unknown else loss,
         estimate(found["calibration_error"], sample, chance=float(chance["calibration_error"])),
         by_class,
         binary,
         names,
-        confusion_matrix(truth, P.argmax(axis=1), labels=np.arange(len(names))).tolist(),
+        confusion_matrix(truth, best, labels=np.arange(len(names))).tolist(),
         "rows" if sample.groups is None else "groups",
         len(found["accuracy"]) - 1,
     )
@@ -246,33 +264,6 @@ def class_counts(estimator: Any) -> list[int] | None:
     """Return the numbers of training labels by class, or None if they are not recorded."""
     counts = getattr(estimator, "trained_on_", {}).get("classes")
     return [n for _, n in counts] if counts else None
-
-
-def _check_probabilities(
-    probabilities: npt.ArrayLike, classes: npt.ArrayLike
-) -> tuple[Array, list[Any]]:
-    P, known = np.asarray(probabilities, dtype=np.float64), np.asarray(classes).tolist()
-    if P.ndim != 2 or P.shape[1] != len(known) or len(P) == 0:
-        raise ValueError(
-            f"Expected a row of {len(known)} probabilities for every row, one per class, but the "
-            f"shape is {P.shape}. Pass what predict_proba returns, and classes_."
-        )
-    if not ((P >= 0) & (P <= 1 + 1e-6)).all():
-        raise ValueError(
-            "Expected probabilities from 0 to 1, but some are not, or missing. Pass what "
-            "predict_proba returns, without rows that have no view."
-        )
-    return P, known
-
-
-def _check_prior(prior: npt.ArrayLike, n_classes: int) -> Array:
-    shares = np.asarray(prior, dtype=float)
-    if shares.shape != (n_classes,):
-        raise ValueError(
-            f"Expected prior to hold a number for each of the {n_classes} classes, but its shape "
-            f"is {shares.shape}. Pass one per class, in the order of classes."
-        )
-    return shares
 
 
 def _encode(y: Any, known: list[Any], n: int) -> tuple[IntArray, list[Any]]:
@@ -291,15 +282,13 @@ def _encode(y: Any, known: list[Any], n: int) -> tuple[IntArray, list[Any]]:
 def _assess_class(
     k: int,
     name: Any,
-    truth: IntArray,
-    P: Array,
+    is_true: Array,
+    is_best: Array,
     sample: RowSample,
     found: dict[str, Array],
     chance: dict[str, Array],
 ) -> ClassMetrics:
     """Compute the metrics of class k; `chance` is from `likely_gaps`."""
-    is_true, is_best = truth == k, P.argmax(axis=1) == k
-    every = np.ones(len(P), dtype=bool)
 
     def share(name: str, hits: Array, among: Array) -> Proportion | None:
         if not among.any():
@@ -310,19 +299,16 @@ def _assess_class(
         metric = estimate(found[name][k], part, n_share=part.n_units)  # resampled already
         return Proportion(metric.value, metric.low, metric.high, int(among.sum()))
 
-    prevalence = share("prevalence", is_true, every)
+    prevalence = share("prevalence", is_true, np.ones(len(is_true), dtype=bool))
     assert prevalence is not None
+    gap = float(chance["class_calibration_error"][k])
     return ClassMetrics(
         name,
         int(is_true.sum()),
         prevalence,
         estimate(found["mean_probability"][k], sample),
         _widen(estimate(found["excess"][k], sample), float(chance["excess"][k]), -1.0, 1.0),
-        estimate(
-            found["class_calibration_error"][k],
-            sample,
-            chance=float(chance["class_calibration_error"][k]),
-        ),
+        estimate(found["class_calibration_error"][k], sample, chance=gap),
         share("recall", is_best, is_true),
         share("precision", is_true, is_best),
     )
@@ -337,36 +323,12 @@ def _widen(x: Estimate, chance: float, least: float, most: float = math.inf) -> 
     return Estimate(x.value, max(low, least), min(high, most))
 
 
-def _count_determining(counts: IntArray) -> int:
-    """Return the number of rows on which the variance of a mean over classes depends.
-
-    It is that of the rarest class where one is by far the rarest, and of all rows where classes
-    are equal (Satterthwaite's approximation).
-    """
-    return max(1, round(float((1 / counts).sum() ** 2 / (1.0 / counts**3).sum())))
-
-
-def _balance(
-    by_class: list[ClassMetrics],
-    found: dict[str, Array],
-    sample: RowSample,
-    n_share: int,
-    *,
-    has_unknown: bool,
-) -> Estimate:
-    """Return the mean recall; that of classes that were not in training is certainly 0."""
-    if sample.groups is not None:
-        return estimate(found["balanced_accuracy"], sample, n_share=n_share)
-    recalls = [m.recall for m in by_class if m.recall is not None]
-    return square_and_add([*recalls, *([Proportion(0.0, 0.0, 0.0, 0)] if has_unknown else [])])
-
-
 def _find_positive(
     known: list[Any], counts: Array, positive: Any, *, has_prior: bool
-) -> tuple[int, str] | None:
+) -> tuple[int | None, str]:
     """Return the positive class and why it is this one; None if there is none."""
     if positive is None and len(known) != 2:
-        return None
+        return None, ""
     if positive is None:
         where = "in training" if has_prior else "of these rows"
         return int(counts[1] <= counts[0]), f"the rarer class {where}"
@@ -377,17 +339,6 @@ def _find_positive(
             f"{', '.join(map(repr, known[:20]))}."
         )
     return names.index(str(positive)), "given"
-
-
-def _resample(
-    truth: IntArray, P: Array, sample: RowSample, positive: tuple[int, str] | None
-) -> dict[str, Array]:
-    """Bootstrap the metrics of all classes, and those of the positive class."""
-    of_classes, width = ClassStatistics(truth, P), P.shape[1] + 4
-    if positive is None:
-        return bootstrap(of_classes, sample, width)
-    of_ranks = RankStatistics(truth == positive[0], P[:, positive[0]], sample.weights)
-    return bootstrap(lambda W: of_classes(W) | of_ranks(W), sample, width)
 
 
 def _flatten(metrics: Any) -> dict[str, Any]:

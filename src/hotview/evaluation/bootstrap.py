@@ -7,7 +7,7 @@ functions of a matrix of weights with a column per resample: many are computed a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,18 +18,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from hotview._types import Array, IntArray
-from hotview.evaluation.metrics import N_BINS, Estimate, Proportion, wilson_interval
-
-__all__ = [
-    "ClassStatistics",
-    "RankStatistics",
-    "RowSample",
-    "bootstrap",
-    "estimate",
-    "likely_gaps",
-    "make_sample",
-    "proportion",
-]
+from hotview.evaluation.metrics import N_BINS, Z_95, Estimate, Proportion, wilson_interval
 
 #: Number of resamples, and the least of large tables.
 _MAX_RESAMPLES, _MIN_RESAMPLES = 1_000, 200
@@ -40,7 +29,6 @@ _BLOCK = 2**21
 #: Number of quantiles that scores of large tables are rounded to in resamples.
 _MAX_SCORES = 2_000
 _SEED = 0
-_Z = float(norm.ppf(0.975))
 
 #: Computes metrics by name from weights of shape (n_rows, n_resamples); the last axis is kept.
 Statistics = Callable[[Array], dict[str, Array]]
@@ -115,13 +103,15 @@ def make_sample(
     return RowSample(weights, codes if len(found) < n else None)
 
 
-def bootstrap(statistics: Statistics, sample: RowSample, width: int = 1) -> dict[str, Array]:
+def bootstrap(
+    statistics: Sequence[Statistics], sample: RowSample, width: int = 1
+) -> dict[str, Array]:
     """Compute statistics of the rows, and of resamples of them.
 
     Parameters
     ----------
-    statistics : callable
-        Computes metrics by name from weights of shape (n_rows, n_resamples).
+    statistics : sequence of callable
+        Each computes metrics by name from weights of shape (n_rows, n_resamples).
     sample : RowSample
         The rows.
     width : int, default=1
@@ -134,8 +124,12 @@ def bootstrap(statistics: Statistics, sample: RowSample, width: int = 1) -> dict
     """
     n = max(1, len(sample.weights) * width)
     n_resamples = int(np.clip(_BUDGET // n, _MIN_RESAMPLES, _MAX_RESAMPLES))
-    blocks = [statistics(W) for W in sample.resamples(n_resamples)]
-    return {name: np.concatenate([b[name] for b in blocks], axis=-1) for name in blocks[0]}
+    blocks = [[compute(W) for compute in statistics] for W in sample.resamples(n_resamples)]
+    return {
+        name: np.concatenate([block[i][name] for block in blocks], axis=-1)
+        for i, first in enumerate(blocks[0])
+        for name in first
+    }
 
 
 def estimate(
@@ -170,7 +164,8 @@ def estimate(
     value, drawn = float(replicates[0]), replicates[1:][~np.isnan(replicates[1:])]
     if np.isnan(value) or sample.n_units < 2 or len(drawn) == 0:
         return Estimate(value, np.nan, np.nan)
-    tail = _tail(min(sample.n_units, n_share or sample.n_units))
+    n = min(sample.n_units, n_share or sample.n_units)
+    tail = 0.0 if n < 2 else float(norm.cdf(student.ppf(0.025, n - 1) * np.sqrt(n / (n - 1))))
     low, high = (float(x) for x in np.percentile(drawn, [100 * tail, 100 * (1 - tail)]))
     if chance is not None:
         low, high = min(value, max(0.0, 2 * value - high)), max(value, 2 * value - low)
@@ -178,13 +173,6 @@ def estimate(
     elif n_share and high - low < 1e-12:
         low, high = wilson_interval(value, n_share)
     return Estimate(value, low, high)
-
-
-def _tail(n: int) -> float:
-    """Return the share of resamples beyond either end of an expanded interval of n rows."""
-    if n < 2:
-        return 0.0
-    return float(norm.cdf(student.ppf(0.025, n - 1) * np.sqrt(n / (n - 1))))
 
 
 def likely_gaps(P: Array, sample: RowSample) -> dict[str, Array]:
@@ -221,10 +209,10 @@ def likely_gaps(P: Array, sample: RowSample) -> dict[str, Array]:
     def likely_error(p: Array) -> float:
         of_bins = deviation(np.sqrt(p * np.maximum(1 - p, 0)), _bins(p), N_BINS)
         mean = np.sqrt(2 / np.pi) * of_bins.sum()  # of absolute values of normal variables
-        return float(mean + _Z * np.sqrt((1 - 2 / np.pi) * (of_bins**2).sum()))
+        return float(mean + Z_95 * np.sqrt((1 - 2 / np.pi) * (of_bins**2).sum()))
 
     def likely_mean(x: Array) -> float:
-        return float(_Z * deviation(x, np.zeros(len(x), dtype=np.int64), 1)[0])
+        return float(Z_95 * deviation(x, np.zeros(len(x), dtype=np.int64), 1)[0])
 
     return {
         "excess": np.array([likely_mean(np.sqrt(p * np.maximum(1 - p, 0))) for p in P.T]),
@@ -234,12 +222,14 @@ def likely_gaps(P: Array, sample: RowSample) -> dict[str, Array]:
     }
 
 
-def proportion(is_hit: Array, sample: RowSample) -> Proportion | None:
-    """Return the proportion of hits among rows; None without any row.
+def proportion(is_hit: Array, sample: RowSample, among: Array | None = None) -> Proportion | None:
+    """Return the proportion of hits among some rows, or all; None without any row.
 
     The interval is Wilson's, for Kish's effective number of rows where they have weights; that of
     the bootstrap where rows have groups.
     """
+    if among is not None:
+        is_hit, sample = is_hit[among], sample.take(among)
     if len(is_hit) == 0 or sample.weights.sum() == 0:
         return None
     x = is_hit.astype(float)
@@ -247,7 +237,7 @@ def proportion(is_hit: Array, sample: RowSample) -> Proportion | None:
     if sample.groups is None:
         low, high = wilson_interval(value, sample.n_effective)
     else:
-        found = bootstrap(lambda W: {"mean": _ratio(x @ W, W.sum(axis=0))}, sample)
+        found = bootstrap([lambda W: {"mean": _ratio(x @ W, W.sum(axis=0))}], sample)
         interval = estimate(found["mean"], sample, n_share=sample.n_units)
         low, high = interval.low, interval.high
     return Proportion(value, low, high, len(is_hit))

@@ -17,11 +17,11 @@ from hotview._types import Array, IntArray, Views
 from hotview._validation import check_choice, check_count
 from hotview.data.labels import number_labels, read_labels
 from hotview.evaluation.baseline_rows import are_present
+from hotview.evaluation.metrics import mean_difference
 from hotview.ingest.columns import ViewColumns
 
 __all__ = ["Effects", "PermutationImportance", "permutation_importance"]
 
-_Z = 1.959963984540054  # normal quantile of a 95 % interval
 _SMALLEST = 1e-12  # probability, so that the log loss of a row is finite
 SCORINGS = ("log_loss", "accuracy")
 
@@ -64,13 +64,12 @@ class Effects:
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return one dict of plain values per effect, as for a data frame or JSON."""
-        names = [{"view": view} for view in self.views]
+        effects: dict[str, Any] = {"view": self.views}
         if self.columns is not None:
-            columns = zip(names, self.columns, strict=True)
-            names = [{**name, "column": column} for name, column in columns]
-        keys = [key for key in vars(self) if key not in ("views", "columns")]
-        values = [{key: float(getattr(self, key)[i]) for key in keys} for i in range(len(self))]
-        return [{**name, **value} for name, value in zip(names, values, strict=True)]
+            effects["column"] = self.columns
+        numbers = {key: x.tolist() for key, x in vars(self).items() if isinstance(x, np.ndarray)}
+        columns = effects | numbers
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,9 +199,9 @@ def permutation_importance(
     random = np.random.default_rng(random_state)
     permuter = _Permuter(model, *_take_rows(model, Xs, y, max_rows, random), n_repeats, random)
     names = list(permuter.tables)
-    whole = [_Block(name, _all_sources(model.columns_[name])) for name in names]
+    whole = [_Block.of_view(name, model.columns_[name]) for name in names]
     blocks = _screen(permuter, whole, max_columns) if max_columns > 0 else []
-    single = [_Block(block.view, [source]) for block in blocks for source in block.sources]
+    single = [part for block in blocks for part in block.split(len(block))]
     log_loss, accuracy = permuter.loss.mean(), permuter.correct.mean()
     return PermutationImportance(
         _sort(permuter, whole, scoring, named=False),
@@ -211,44 +210,37 @@ def permutation_importance(
         float(accuracy),
         len(permuter.truth),
         n_repeats,
-        sum(len(block.sources) for block in whole),
+        sum(map(len, whole)),
         scoring,
     )
 
 
 @dataclass(frozen=True)
-class _Source:
-    """A column of the user's table: its name and its encoded columns."""
-
-    name: str
-    encoded: slice
-
-
-@dataclass(frozen=True)
 class _Block:
-    """Neighboring columns of a view."""
+    """Neighboring columns of a view: names, and the ends of what encodes each."""
 
     view: str
-    sources: Sequence[_Source]
+    names: Sequence[str]
+    edges: Sequence[int]
 
-    @property
-    def encoded(self) -> slice:
-        """The encoded columns."""
-        return slice(self.sources[0].encoded.start, self.sources[-1].encoded.stop)
+    @classmethod
+    def of_view(cls, view: str, columns: ViewColumns) -> _Block:
+        """All columns of a view that are encoded."""
+        widths = [1] * columns.n_columns
+        if columns.columns is not None:
+            widths = [column.width for column in columns.columns if column.width > 0]
+        edges, names = np.cumsum([0, *widths]).tolist(), columns.source_names
+        return cls(view, [names[a] for a in edges[:-1]], edges)
+
+    def __len__(self) -> int:
+        return len(self.names)
 
     def split(self, n_parts: int) -> list[_Block]:
         """Return parts of nearly equal size, none of them empty."""
-        edges = np.linspace(0, len(self.sources), min(n_parts, len(self.sources)) + 1).astype(int)
-        return [_Block(self.view, self.sources[a:b]) for a, b in pairwise(edges)]
-
-
-def _all_sources(columns: ViewColumns) -> list[_Source]:
-    widths = [1] * columns.n_columns
-    if columns.columns is not None:
-        widths = [column.width for column in columns.columns]
-    edges = np.cumsum([0, *widths]).tolist()
-    names = columns.source_names
-    return [_Source(names[a], slice(a, b)) for a, b in pairwise(edges) if b > a]
+        ends = np.linspace(0, len(self), min(n_parts, len(self)) + 1).astype(int)
+        return [
+            _Block(self.view, self.names[a:b], self.edges[a : b + 1]) for a, b in pairwise(ends)
+        ]
 
 
 @dataclass(eq=False)
@@ -275,7 +267,9 @@ class _Permuter:
             order = np.arange(len(self.truth))
             present = self.present[block.view]
             order[present] = self.random.permutation(present)
-            permuted = _permute(self.tables[block.view], block.encoded, order)
+            permuted = _permute(
+                self.tables[block.view], slice(block.edges[0], block.edges[-1]), order
+            )
             found = self._score({**self.tables, block.view: permuted})
             loss += found[0] / n_repeats
             correct += found[1] / n_repeats
@@ -324,16 +318,16 @@ def _permute(X: Any, columns: slice, order: IntArray) -> Any:
 
 def _screen(permuter: _Permuter, whole: Sequence[_Block], n_most: int) -> list[_Block]:
     """Return blocks of at most `n_most` columns in all, by successive halving."""
-    total = sum(len(block.sources) for block in whole)
+    total = sum(map(len, whole))
     if total <= n_most:
         return list(whole)
     share = n_most / total
-    blocks = [p for b in whole for p in b.split(max(1, round(share * len(b.sources))))]
+    blocks = [p for b in whole for p in b.split(max(1, round(share * len(b))))]
     while True:
         effects = [float(permuter.increases(block, 1)[0].mean()) for block in blocks]
         order = np.argsort(effects, kind="stable")[::-1][: max(1, len(blocks) // 2)]
         blocks = [blocks[k] for k in sorted(order)]
-        if sum(len(block.sources) for block in blocks) <= n_most:
+        if sum(map(len, blocks)) <= n_most:
             return blocks
         blocks = [part for block in blocks for part in block.split(2)]
 
@@ -342,9 +336,10 @@ def _sort(permuter: _Permuter, blocks: Sequence[_Block], scoring: str, *, named:
     """Return the effects of permuting every block, the largest first."""
     found = [permuter.increases(block, permuter.n_repeats) for block in blocks]
     loss = np.array([_mean_interval(increase) for increase, _ in found]).reshape(-1, 3)
-    accuracy = np.array([_drop_interval(drop) for _, drop in found]).reshape(-1, 3)
+    drops = [mean_difference(drop) for _, drop in found]
+    accuracy = np.array([(drop.value, drop.low, drop.high) for drop in drops]).reshape(-1, 3)
     order = np.argsort(-(loss if scoring == "log_loss" else accuracy)[:, 0], kind="stable")
-    columns = [blocks[k].sources[0].name for k in order] if named else None
+    columns = [blocks[k].names[0] for k in order] if named else None
     return Effects([blocks[k].view for k in order], columns, *loss[order].T, *accuracy[order].T)
 
 
@@ -353,11 +348,3 @@ def _mean_interval(x: Array) -> tuple[float, float, float]:
     mean, n = float(x.mean()), len(x)
     width = float(student.ppf(0.975, n - 1) * x.std(ddof=1) / math.sqrt(n))
     return mean, mean - width, mean + width
-
-
-def _drop_interval(x: Array) -> tuple[float, float, float]:
-    """Mean difference of accuracies, and Agresti and Min's 95 % interval."""
-    n = len(x)
-    center = float(x.sum()) / (n + 2)
-    width = _Z * math.sqrt(float((x**2).sum()) + 1 - (n + 2) * center**2) / (n + 2)
-    return float(x.mean()), center - width, center + width

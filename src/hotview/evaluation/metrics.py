@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,19 +13,7 @@ import numpy.typing as npt
 from hotview._types import Array
 from hotview._validation import check_count, check_target
 
-__all__ = [
-    "N_BINS",
-    "Difference",
-    "Estimate",
-    "Proportion",
-    "accuracy_with_interval",
-    "compare_accuracies",
-    "expected_calibration_error",
-    "square_and_add",
-    "wilson_interval",
-]
-
-_Z = 1.959963984540054  # normal quantile of a 95 % interval
+Z_95 = 1.959963984540054  # normal quantile of a 95 % interval
 #: Bins of a calibration error.
 N_BINS = 15
 
@@ -105,8 +94,8 @@ def wilson_interval(value: float, n: float) -> tuple[float, float]:
     >>> [round(x, 3) for x in wilson_interval(0.5, 100)]
     [0.404, 0.596]
     """
-    center, scale = value + _Z**2 / (2 * n), 1 + _Z**2 / n
-    width = _Z * math.sqrt(max(0.0, value * (1 - value)) / n + _Z**2 / (4 * n**2))
+    center, scale = value + Z_95**2 / (2 * n), 1 + Z_95**2 / n
+    width = Z_95 * math.sqrt(max(0.0, value * (1 - value)) / n + Z_95**2 / (4 * n**2))
     low, high = (center - width) / scale, (center + width) / scale
     return (0.0 if value <= 0 else low), (1.0 if value >= 1 else high)
 
@@ -167,13 +156,16 @@ def compare_accuracies(correct: npt.ArrayLike, other: npt.ArrayLike) -> Differen
     >>> compare_accuracies([True, True, True, False], [True, False, False, False]).value
     0.5
     """
-    difference = np.asarray(correct, dtype=float) - np.asarray(other, dtype=float)
-    n = len(difference)
-    error = float(difference.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan
-    center = difference.sum() / (n + 2)
-    width = _Z * math.sqrt(np.abs(difference).sum() + 1 - (n + 2) * center**2) / (n + 2)
-    low, high = float(center - width), float(center + width)
-    return Difference(float(difference.mean()), error, low, high, n)
+    return mean_difference(np.asarray(correct, dtype=float) - np.asarray(other, dtype=float))
+
+
+def mean_difference(x: Array) -> Difference:
+    """Return the mean of differences from −1 to 1 of rows, as `compare_accuracies`."""
+    n = len(x)
+    error = float(x.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan
+    center = float(x.sum()) / (n + 2)
+    width = Z_95 * math.sqrt(float((x**2).sum()) + 1 - (n + 2) * center**2) / (n + 2)
+    return Difference(float(x.mean()), error, center - width, center + width, n)
 
 
 def expected_calibration_error(
@@ -209,15 +201,27 @@ def expected_calibration_error(
     >>> expected_calibration_error([[1.0, 0.0]] * 4, [0, 0, 0, 1], [0, 1])
     0.25
     """
-    P: Array = np.asarray(probabilities, dtype=np.float64)
-    names = np.asarray(classes)
-    if P.ndim != 2 or P.shape[1] != len(names) or len(P) == 0:
-        raise ValueError(
-            f"Expected a row of {len(names)} probabilities for every row, one per class, but the "
-            f"shape is {P.shape}. Pass what predict_proba returns, and classes_."
-        )
+    P, known = check_probabilities(probabilities, classes)
     truth = check_target(y, len(P))
-    confidence, correct = P.max(axis=1), names[P.argmax(axis=1)] == truth
+    confidence, correct = P.max(axis=1), np.asarray(known)[P.argmax(axis=1)] == truth
     bins = np.minimum((confidence * check_count("n_bins", n_bins)).astype(int), n_bins - 1)
     gaps = np.bincount(bins, weights=correct - confidence, minlength=n_bins)
     return float(np.abs(gaps).sum() / len(P))
+
+
+def check_probabilities(
+    probabilities: npt.ArrayLike, classes: npt.ArrayLike
+) -> tuple[Array, list[Any]]:
+    """Return probabilities and the classes of their columns."""
+    P, known = np.asarray(probabilities, dtype=np.float64), np.asarray(classes).tolist()
+    if P.ndim != 2 or P.shape[1] != len(known) or len(P) == 0:
+        raise ValueError(
+            f"Expected a row of {len(known)} probabilities for every row, one per class, but the "
+            f"shape is {P.shape}. Pass what predict_proba returns, and classes_."
+        )
+    if not ((P >= 0) & (P <= 1 + 1e-6)).all():
+        raise ValueError(
+            "Expected probabilities from 0 to 1, but some are not, or missing. Pass what "
+            "predict_proba returns, without rows that have no view."
+        )
+    return P, known

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,22 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hotview._types import Array
-from hotview.evaluation.bootstrap import RowSample, estimate, proportion
+from hotview.evaluation.bootstrap import RowSample, proportion
 from hotview.evaluation.metrics import Estimate, Proportion, square_and_add
-
-__all__ = [
-    "HELD_OUT",
-    "BinaryMetrics",
-    "OperatingPoint",
-    "assess_positive",
-    "check_threshold",
-    "choose_threshold",
-    "split_by_hash",
-]
 
 #: Value of `threshold` that chooses it on half of the rows.
 HELD_OUT = "held-out"
-_DEFAULT = "most probable class"
 
 
 @dataclass(frozen=True)
@@ -106,20 +94,9 @@ def check_threshold(threshold: float | str | None, cost: float | None) -> None:
         )
 
 
-def assess_positive(
-    is_positive: Array,
-    probability: Array,
-    predicted: Array,
-    sample: RowSample,
-    found: Mapping[str, Array],
-    keys: npt.ArrayLike,
-    *,
-    positive: Any,
-    reason: str,
-    cost: float | None = None,
-    threshold: float | str | None = None,
-) -> BinaryMetrics:
-    """Compute the metrics of one class against the rest.
+@dataclass(frozen=True)
+class PositiveRows:
+    """Rows and the positive class: whether they are of it, its probability, and what it costs.
 
     Parameters
     ----------
@@ -127,91 +104,64 @@ def assess_positive(
         Whether each row is of the positive class.
     probability : ndarray
         Its probability.
-    predicted : ndarray of bool
-        Whether it is the most probable class.
     sample : RowSample
         Weights and groups of the rows.
-    found : dict of str to ndarray
-        Bootstrap replicates of `RankStatistics`.
-    keys : array-like
-        What decides which half a row belongs to, if the threshold is chosen on half of the rows.
-    positive : object
-        The positive class.
-    reason : str
-        Why it is this one.
-    cost : float or None, default=None
+    cost : float or None
         Cost of a missed positive row, in false alarms.
-    threshold : float, "held-out" or None, default=None
-        Threshold of the probability; None takes that of the cost.
-
-    Returns
-    -------
-    BinaryMetrics
-        The metrics.
     """
-    n_smaller = int(min(is_positive.sum(), (~is_positive).sum()))
-    auc, precision = (
-        estimate(found[name], sample, n_share=n_smaller) if n_smaller > 0 else None
-        for name in ("auc", "average_precision")
-    )
-    every = np.ones(len(is_positive), dtype=bool)
-    default = _score(is_positive, predicted, sample, every, cost, None, _DEFAULT)
-    chosen = None
-    if threshold is not None or cost is not None:
-        limit, source, rows = threshold, "given", every
-        if threshold is None:
-            assert cost is not None
-            limit, source = 1 / (1 + cost), f"1/(1 + {cost:g}), that of the lowest expected cost"
-        elif threshold == HELD_OUT:
+
+    is_positive: Array
+    probability: Array
+    sample: RowSample
+    cost: float | None
+
+    def choose(self, threshold: float | str | None, keys: npt.ArrayLike) -> OperatingPoint | None:
+        """Score the rows at a threshold; None takes that of the cost, and nothing without a cost.
+
+        `keys` decide which half a row belongs to, if the threshold is chosen on half of the rows.
+        """
+        if threshold == HELD_OUT:
             half = split_by_hash(keys)
-            known = is_positive[half]
+            known, weights = self.is_positive[half], self.sample.weights[half]
             if known.all() or not known.any():
                 raise ValueError(
                     "Expected rows of both classes among those that the threshold is chosen on, "
                     f"but half of the rows, {len(known)}, are all of one. Set the threshold, or "
                     "give more."
                 )
-            limit = choose_threshold(known, probability[half], sample.weights[half], cost)
-            aim = "Youden's index" if cost is None else "the lowest cost"
-            source, rows = f"chosen for {aim} on the other {half.sum():,} rows", ~half
-        assert isinstance(limit, int | float)
-        flagged = probability >= limit
-        chosen = _score(is_positive, flagged, sample, rows, cost, float(limit), source)
-    return BinaryMetrics(positive, reason, auc, precision, cost, default, chosen)
+            limit = choose_threshold(known, self.probability[half], weights, self.cost)
+            aim = "Youden's index" if self.cost is None else "the lowest cost"
+            source = f"chosen for {aim} on the other {half.sum():,} rows"
+            return self.score(self.probability >= limit, limit, source, ~half)
+        if threshold is not None:
+            limit, source = float(threshold), "given"
+        elif self.cost is not None:
+            limit = 1 / (1 + self.cost)
+            source = f"1/(1 + {self.cost:g}), that of the lowest expected cost"
+        else:
+            return None
+        return self.score(self.probability >= limit, limit, source)
 
-
-def _score(
-    is_positive: Array,
-    flagged: Array,
-    sample: RowSample,
-    rows: Array,
-    cost: float | None,
-    threshold: float | None,
-    source: str,
-) -> OperatingPoint:
-    """Score rows that are flagged as positive or not."""
-
-    def share(hits: Array, among: Array) -> Proportion | None:
-        chosen = among & rows
-        return proportion(hits[chosen], sample.take(chosen)) if chosen.any() else None
-
-    mean_cost = None
-    if cost is not None:
-        missed, alarms = (
-            proportion(errors[rows], sample.take(rows))
-            for errors in (is_positive & ~flagged, ~is_positive & flagged)
+    def score(
+        self, flagged: Array, threshold: float | None, source: str, rows: Array | None = None
+    ) -> OperatingPoint:
+        """Score some rows, by default all, that are flagged as positive or not."""
+        yes, mean_cost = self.is_positive, None
+        rows = np.ones(len(yes), dtype=bool) if rows is None else rows
+        if self.cost is not None:
+            missed = proportion(yes & ~flagged, self.sample, rows)
+            alarms = proportion(~yes & flagged, self.sample, rows)
+            if missed is not None and alarms is not None:
+                mean_cost = square_and_add([missed, alarms], [self.cost, 1.0])
+        return OperatingPoint(
+            threshold,
+            source,
+            int(rows.sum()),
+            proportion(flagged, self.sample, yes & rows),
+            proportion(~flagged, self.sample, ~yes & rows),
+            proportion(yes, self.sample, flagged & rows),
+            mean_cost,
         )
-        if missed is not None and alarms is not None:
-            mean_cost = square_and_add([missed, alarms], [cost, 1.0])
-    return OperatingPoint(
-        threshold,
-        source,
-        int(rows.sum()),
-        share(flagged, is_positive),
-        share(~flagged, ~is_positive),
-        share(is_positive, flagged),
-        mean_cost,
-    )
 
 
 def choose_threshold(

@@ -1,13 +1,20 @@
-"""Unbiased centered kernel alignment (CKA) of views on the same rows."""
+"""Unbiased centered kernel alignment (CKA) of views, its null, and groups of aligned views."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
 from hotview._types import Array, IntArray
 
-__all__ = ["divide", "inner_products", "kernel_alignment", "median_squared_distance", "u_center"]
-
+MAX_ROWS = 100  # linked rows of a pair; of more, a random sample
+MIN_ROWS = 8  # linked rows of a pair: a half of them must have 4
+_MIN_STABILITY = 0.9  # share of half-samples in which groups hold
+_MIN_GAP = 0.1  # below, unequal noise in views of one group looks like groups
+_MIN_VIEWS = 4  # with fewer, pairs say all
 _ROUNDING = 1e-12
 
 
@@ -109,19 +116,14 @@ def kernel_alignment(K: Array, classes: IntArray | None = None) -> Array:
     """
     A = u_center(K)
     if classes is not None:
-        A = _without_rounding(A - _class_means(A, classes), K)
+        one_hot = np.eye(classes.max() + 1)[classes]
+        counts = one_hot.sum(axis=0)
+        n_entries = np.outer(counts, counts) - np.diag(counts)
+        means = one_hot @ (one_hot.T @ A @ one_hot / np.maximum(n_entries, 1)) @ one_hot.T
+        A = _without_rounding(A - means * ~np.eye(len(classes), dtype=bool), K)
     products = inner_products(A)
     norm = np.sqrt(np.diag(products))
     return divide(products, np.outer(norm, norm))
-
-
-def _class_means(A: Array, classes: IntArray) -> Array:
-    """Means of matrices over every pair of classes, in the place of entries off the diagonal."""
-    one_hot = np.eye(classes.max() + 1)[classes]
-    counts = one_hot.sum(axis=0)
-    n_entries = np.outer(counts, counts) - np.diag(counts)
-    means = one_hot.T @ A @ one_hot / np.maximum(n_entries, 1)
-    return np.asarray(one_hot @ means @ one_hot.T * ~np.eye(len(classes), dtype=bool))
 
 
 def inner_products(A: Array) -> Array:
@@ -133,3 +135,149 @@ def inner_products(A: Array) -> Array:
 def divide(a: Array, b: Array) -> Array:
     """A / b, and 0 where b is 0."""
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Pairs of views that have the same linked rows in common, and kernels of these rows."""
+
+    rows: IntArray
+    pairs: tuple[IntArray, ...]  # numbers of views
+    at: tuple[IntArray, ...]  # the same, among the kernels
+    kernels: Array
+    classes: IntArray | None  # sorted
+
+    def align(self, chosen: IntArray | slice = slice(None)) -> Array:
+        """Alignments of the pairs on some of the rows."""
+        classes = None if self.classes is None else self.classes[chosen]
+        return kernel_alignment(self.kernels[:, chosen][:, :, chosen], classes)[self.at]
+
+    def halve(self, keys: Array) -> Array:
+        """Alignments on the half of the rows with the smallest random keys."""
+        return self.align(np.sort(np.argsort(keys[self.rows])[: len(self.rows) // 2]))
+
+    def draw_null(self, n_permutations: int, random: np.random.Generator) -> Array:
+        """Inner products of the pairs, and after permutations of the rows of every view."""
+        A = u_center(self.kernels).astype(np.float32)  # half as much memory to move
+        n = A.shape[1]
+        classes = np.zeros(n) if self.classes is None else self.classes
+        products = [inner_products(A)[self.at]]
+        permuted = np.empty_like(A)
+        for _ in range(n_permutations):
+            for B, out in zip(A, permuted, strict=True):
+                order = np.lexsort(np.stack([random.random(n), classes]))  # within classes
+                B.take(order, axis=0).take(order, axis=1, out=out)
+            products.append(inner_products(permuted)[self.at])
+        return np.array(products)
+
+
+def make_blocks(
+    points: Sequence[Array],
+    bandwidths: Sequence[float],
+    present: Array,
+    classes: IntArray | None,
+) -> list[Block]:
+    """Pairs of views by the linked rows that they have in common, if there are enough."""
+    by_rows: dict[bytes, list[tuple[int, int]]] = {}
+    for s, t in combinations(range(len(points)), 2):
+        by_rows.setdefault((present[:, s] & present[:, t]).tobytes(), []).append((s, t))
+    blocks = []
+    for mask, pairs in by_rows.items():
+        rows = np.flatnonzero(np.frombuffer(mask, dtype=bool))[:MAX_ROWS]
+        of_rows, n_classes = None, 0
+        if classes is not None:
+            rows = rows[np.argsort(classes[rows], kind="stable")]
+            names, of_rows = np.unique(classes[rows], return_inverse=True)
+            n_classes = len(names)
+        if len(rows) - n_classes < MIN_ROWS:  # every class takes away one degree of freedom
+            continue
+        views, at = np.unique(np.array(pairs).T, return_inverse=True)
+        at = at.reshape(2, -1)
+        kernels = [_kernel(points[s][rows], bandwidths[s]) for s in views]
+        blocks.append(Block(rows, tuple(views[at]), tuple(at), np.stack(kernels), of_rows))
+    return blocks
+
+
+def _kernel(Z: Array, bandwidth: float) -> Array:
+    from scipy.spatial.distance import cdist
+
+    K: Array = np.exp(-cdist(Z, Z, "sqeuclidean") / (2 * bandwidth))
+    return K
+
+
+def group_views(similarity: Array) -> tuple[IntArray | None, float]:
+    """Groups of views at the largest gap between similarities.
+
+    Views are in one group if they are more similar than a threshold. Only thresholds count at which
+    this holds for all pairs of a group; the one in the largest gap is chosen.
+
+    Parameters
+    ----------
+    similarity : ndarray of shape (S, S)
+        Similarities of all pairs.
+
+    Returns
+    -------
+    groups : ndarray of int64, shape (S,), or None
+        Groups, numbered in order of appearance: at least two, and less than S. None if there are
+        none.
+    gap : float
+        The gap: the smallest similarity within a group less the largest between groups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.similarity.alignment import group_views
+    >>> group_views(np.array([[1, 0.2, 0.8], [0.2, 1, 0.3], [0.8, 0.3, 1]]))
+    (array([0, 1, 0]), 0.5)
+    """
+    S = len(similarity)
+    first, second = np.triu_indices(S, 1)
+    values = similarity[first, second]
+    if np.isnan(values).any():
+        return None, 0.0
+    labels, best, largest = np.arange(S), None, 0.0
+    order = np.argsort(-values, kind="stable")
+    for k, pair in enumerate(order[:-1]):
+        a, b = labels[first[pair]], labels[second[pair]]
+        labels = np.where(labels == max(a, b), min(a, b), labels)
+        sizes = np.bincount(labels)
+        gap = float(values[pair] - values[order[k + 1]])
+        if gap > largest and (sizes * (sizes - 1)).sum() == 2 * (k + 1):  # all pairs are in
+            best, largest = labels, gap
+    return (None if best is None else np.unique(best, return_inverse=True)[1]), largest
+
+
+def stable_groups(
+    similarity: Array, halves: Array, *, min_found: float
+) -> tuple[IntArray | None, float]:
+    """Groups that hold, and the share of half-samples in which they hold.
+
+    Parameters
+    ----------
+    similarity : ndarray of shape (S, S)
+        Similarities of all pairs.
+    halves : ndarray of shape (n_halves, S, S)
+        Similarities in random halves of the rows.
+    min_found : float
+        Share of half-samples in which the largest gap must be that between the same groups.
+
+    Returns
+    -------
+    groups : ndarray of int64, shape (S,), or None
+        None unless the gap is at least 0.1 and, in 90 % of the half-samples, every pair within a
+        group is more similar than every pair between groups; None with fewer than four views.
+    stability : float
+        The share of half-samples in which they are; 0 if the similarities have no groups.
+    """
+    groups, gap = group_views(similarity) if len(similarity) >= _MIN_VIEWS else (None, 0.0)
+    if groups is None:
+        return None, 0.0
+    same = groups[:, None] == groups
+    within = same & ~np.eye(len(groups), dtype=bool)
+    stability = float(np.mean(halves[:, within].min(axis=1) > halves[:, ~same].max(axis=1)))
+    if gap < _MIN_GAP or stability < _MIN_STABILITY:
+        return None, stability
+    found = [labels for half in halves if (labels := group_views(half)[0]) is not None]
+    n_same = sum(np.array_equal(labels, groups) for labels in found)
+    return (groups if n_same >= min_found * len(halves) else None), stability

@@ -14,8 +14,6 @@ from scipy.spatial.distance import cdist
 from hotview._codec import require, require_array
 from hotview._types import Array, IntArray
 
-__all__ = ["CommonSpace", "average_common_spaces", "measure_common_space"]
-
 _SHARE = 0.05  # of the rows of a view that are the neighbors of a point
 _LEVEL = 0.95  # of the interval
 
@@ -128,7 +126,10 @@ def measure_common_space(linked: Sequence[Array], rows: Sequence[Array]) -> Comm
         return None
     of_rows = np.nanmean(own[:, np.isfinite(own).any(axis=0)], axis=0)
     mean = float(np.nanmean(foscttm))
-    half = _half_interval(of_rows)
+    half = 1.0  # of a single individual
+    if len(of_rows) > 1:
+        quantile = stats.t.ppf((1 + _LEVEL) / 2, len(of_rows) - 1)
+        half = float(quantile * of_rows.std(ddof=1) / np.sqrt(len(of_rows)))
     return CommonSpace(foscttm, agreement, n_rows, max(0.0, mean - half), min(1.0, mean + half))
 
 
@@ -164,11 +165,3 @@ def _nearest(distances: Array, k: int) -> Array:
     left = k - is_nearer.sum(axis=1, keepdims=True)
     chosen: Array = is_nearer + is_last * (left / is_last.sum(axis=1, keepdims=True))
     return chosen
-
-
-def _half_interval(values: Array) -> float:
-    """Half of the width of Student's interval of a mean; 1 of a single value."""
-    if len(values) < 2:
-        return 1.0
-    quantile = stats.t.ppf((1 + _LEVEL) / 2, len(values) - 1)
-    return float(quantile * values.std(ddof=1) / np.sqrt(len(values)))

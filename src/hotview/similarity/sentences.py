@@ -8,21 +8,17 @@ from itertools import combinations
 import numpy as np
 
 from hotview._types import Array, IntArray
+from hotview.similarity.alignment import MAX_ROWS
 from hotview.similarity.common_space import CommonSpace
 from hotview.similarity.view_similarity import (
-    MAX_ROWS,
-    PairSimilarity,
+    SIGNIFICANT,
+    Pair,
     ViewSimilarity,
     replaces_total,
 )
 
-__all__ = ["describe_common_space", "describe_shapes", "describe_similarity", "name_groups"]
-
-_SIGNIFICANT = 0.05
 _FEW_VIEWS = 3  # whose pairs are all named
 _SCALE = "on a scale from 0 (unrelated) to 1 (rows are equally far apart in both)"
-
-Pairs = list[tuple[int, int]]
 
 
 def describe_similarity(
@@ -55,12 +51,17 @@ def describe_similarity(
     >>> describe_similarity(found, ["labs", "vitals"])[0].partition(", similarity")[0]
     "By 60 linked rows, 'labs' and 'vitals' share information"
     """
-    pairs = [pair for pair in combinations(range(len(names)), 2) if np.isfinite(found.value[pair])]
+    pairs = [pair for pair in found.pairs() if pair.is_known]
     if len(names) <= _FEW_VIEWS:
-        sentences = _describe_pairs(found, names, pairs, n_linked)
+        sentences = _describe_pairs(found, names, pairs)
     else:
-        sentences = [_describe_shared(found, names, pairs, n_linked)]
-        sentences += [_describe_range(found, names, pairs), _describe_groups(found, names)]
+        sentences = [_describe_shared(names, pairs), _describe_range(found, names, pairs)]
+        sentences.append(_describe_groups(found, names))
+    n_rows = [pair.n_rows for pair in pairs]
+    rows = f"{_range(n_rows)} linked rows"
+    if max(n_rows) == MAX_ROWS < n_linked:
+        rows = f"a sample of {n_linked:,} linked rows ({MAX_ROWS} of every pair)"
+    sentences[0] = f"By {rows}, {sentences[0]}"
     n_left_out = len(names) * (len(names) - 1) // 2 - len(pairs)
     if n_left_out > 0:
         which = "1 pair has" if n_left_out == 1 else f"{n_left_out} pairs have"
@@ -101,7 +102,7 @@ def describe_shapes(costs: Array, p_value: float, names: Sequence[str]) -> list[
     alike += f"the cost of transport between their principal components is {costs[s, t]:.3f}"
     if S > 2:
         alike += f", and {costs.max():.3f} between the least alike"
-    if S > _FEW_VIEWS and p_value > _SIGNIFICANT:
+    if S > _FEW_VIEWS and p_value > SIGNIFICANT:
         alike += f"; permuted columns differ as much (p = {p_value:.2f})"
     return [first, f"{alike}. Tables of one shape need not share any information."]
 
@@ -131,10 +132,8 @@ def describe_common_space(found: CommonSpace, names: Sequence[str]) -> str:
     >>> describe_common_space(found, ["labs", "vitals"]).partition(":")[0]
     'In the common space, rows of different views can be compared'
     """
-    S = len(names)
-    pairs = [pair for pair in combinations(range(S), 2) if np.isfinite(found.foscttm[pair])]
-    n = [int(found.n_rows[pair]) for pair in pairs]
-    count = f"{n[0]}" if min(n) == max(n) else f"{min(n)} to {max(n)}"
+    pairs = [p for p in combinations(range(len(names)), 2) if np.isfinite(found.foscttm[p])]
+    count = _range([int(found.n_rows[pair]) for pair in pairs])
     verb = "can" if found.is_comparable else "cannot"
     text = (
         f"In the common space, rows of different views {verb} be compared: of {count} linked rows "
@@ -167,57 +166,52 @@ def name_groups(groups: IntArray, names: Sequence[str]) -> list[list[str]]:
 
 
 def _describe_pairs(
-    found: ViewSimilarity, names: Sequence[str], pairs: Pairs, n_linked: int
+    found: ViewSimilarity, names: Sequence[str], pairs: Sequence[Pair]
 ) -> list[str]:
-    """All pairs of two or three views."""
+    """All pairs of two or three views, and what they share within classes."""
     parts = []
-    for s, t in pairs:
-        verb = "share" if found.p_value[s, t] <= _SIGNIFICANT else "do not measurably share"
-        p = f"p = {found.p_value[s, t]:.3f}"
-        which = f"{names[s]!r} and {names[t]!r} {verb} information"
-        parts.append(f"{which}, similarity {_interval(found, s, t)}, {p}")
-    total = f"By {_count_rows(found, pairs, n_linked)}, {'; '.join(parts)}; {_SCALE}."
-    within, known = found.within_classes, []
-    for s, t in pairs:
-        if within is not None and np.isfinite(within.value[s, t]):
-            which = "" if len(names) == 2 else f" for {names[s]!r} and {names[t]!r}"
-            known.append(f"{_interval(within, s, t)}{which}")
+    for pair in pairs:
+        verb = "share" if pair.is_significant else "do not measurably share"
+        which = f"{_both(pair, names)} {verb} information"
+        parts.append(f"{which}, similarity {_interval(pair)}, p = {pair.p_value:.3f}")
+    total = f"{'; '.join(parts)}; {_SCALE}."
+    within = [] if found.within_classes is None else found.within_classes.pairs()
+    known = [
+        _interval(pair) + ("" if len(names) == 2 else f" for {_both(pair, names)}")
+        for pair in within
+        if pair.is_known
+    ]
     text = f"Within classes, beyond what the class explains, it is {'; '.join(known)}."
     return [total, text] if known else [total]
 
 
-def _describe_shared(
-    found: ViewSimilarity, names: Sequence[str], pairs: Pairs, n_linked: int
-) -> str:
+def _describe_shared(names: Sequence[str], pairs: Sequence[Pair]) -> str:
     """How many pairs share information, and which views share none."""
-    shared = np.zeros(found.value.shape, dtype=bool)
-    for pair in pairs:
-        shared[pair] = shared[pair[::-1]] = found.p_value[pair] <= _SIGNIFICANT
-    n = int(shared.sum()) // 2
-    how = f"(p ≤ {_SIGNIFICANT} after correction for {len(pairs)} pairs)"
-    by = f"By {_count_rows(found, pairs, n_linked)},"
-    if n == 0:
-        return f"{by} no two views measurably share information {how}."
-    if n == len(pairs):
-        return f"{by} every pair of views shares information {how}."
-    compared = [any(s in pair for pair in pairs) for s in range(len(names))]
-    alone = [repr(name) for s, name in enumerate(names) if compared[s] and not shared[s].any()]
-    rest = f"; {_join(alone)} with no other view measurably" if alone else ""
-    return f"{by} {n} of {len(pairs)} pairs of views share information {how}{rest}."
-
-
-def _describe_range(found: ViewSimilarity, names: Sequence[str], pairs: Pairs) -> str:
-    """The most and the least similar pair."""
-    most = max(pairs, key=lambda pair: float(found.value[pair]))
-    least = min(pairs, key=lambda pair: float(found.value[pair]))
-    text = (
-        f"Most similar are {names[most[0]]!r} and {names[most[1]]!r}, {_interval(found, *most)}; "
-        f"least, {names[least[0]]!r} and {names[least[1]]!r}, {_interval(found, *least)}; {_SCALE}."
+    shared = [pair for pair in pairs if pair.is_significant]
+    how = f"(p ≤ {SIGNIFICANT} after correction for {len(pairs)} pairs)"
+    if not shared:
+        return f"no two views measurably share information {how}."
+    if len(shared) == len(pairs):
+        return f"every pair of views shares information {how}."
+    compared, connected = (
+        {s for p in some for s in (p.first, p.second)} for some in (pairs, shared)
     )
-    within = found.within_classes
-    if within is None or not np.isfinite([within.value[most], within.value[least]]).all():
+    alone = [repr(names[s]) for s in sorted(compared - connected)]
+    rest = f"; {_join(alone)} with no other view measurably" if alone else ""
+    return f"{len(shared)} of {len(pairs)} pairs of views share information {how}{rest}."
+
+
+def _describe_range(found: ViewSimilarity, names: Sequence[str], pairs: Sequence[Pair]) -> str:
+    """The most and the least similar pair."""
+    ends = [choose(pairs, key=lambda pair: pair.value) for choose in (max, min)]
+    most, least = (f"{_both(pair, names)}, {_interval(pair)}" for pair in ends)
+    text = f"Most similar are {most}; least, {least}; {_SCALE}."
+    if found.within_classes is None:
         return text
-    left = " and ".join(_number(float(within.value[pair])) for pair in (most, least))
+    within = [float(found.within_classes.value[pair.first, pair.second]) for pair in ends]
+    if not np.isfinite(within).all():
+        return text
+    left = " and ".join(map(_number, within))
     return f"{text} Within classes, beyond what the class explains, these are {left}."
 
 
@@ -243,22 +237,21 @@ def _describe_groups(found: ViewSimilarity, names: Sequence[str]) -> str:
     )
 
 
-def _interval(found: PairSimilarity, s: int, t: int) -> str:
-    value, low, high = (float(x[s, t]) for x in (found.value, found.low, found.high))
-    if found.p_value[s, t] <= _SIGNIFICANT:  # then 0 is the least that it can be
-        low = max(low, 0.0)
-    return f"{_number(value)} (95 % interval {_number(low)} to {_number(high)})"
+def _both(pair: Pair, names: Sequence[str]) -> str:
+    return f"{names[pair.first]!r} and {names[pair.second]!r}"
+
+
+def _interval(pair: Pair) -> str:
+    low = max(pair.low, 0.0) if pair.is_significant else pair.low  # 0 is the least that it can be
+    return f"{_number(pair.value)} (95 % interval {_number(low)} to {_number(pair.high)})"
 
 
 def _number(x: float) -> str:
     return f"{round(x, 2) + 0.0:.2f}".replace("-", "−")
 
 
-def _count_rows(found: PairSimilarity, pairs: Pairs, n_linked: int) -> str:
-    n = [int(found.n_rows[pair]) for pair in pairs]
-    if max(n) == MAX_ROWS < n_linked:
-        return f"a sample of {n_linked:,} linked rows ({MAX_ROWS} of every pair)"
-    return f"{n[0]} linked rows" if min(n) == max(n) else f"{min(n)} to {max(n)} linked rows"
+def _range(n: Sequence[int]) -> str:
+    return f"{n[0]}" if min(n) == max(n) else f"{min(n)} to {max(n)}"
 
 
 def _join(names: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,36 +13,56 @@ import numpy as np
 from hotview._codec import require, require_array
 from hotview._types import Array, IntArray
 from hotview.similarity.alignment import (
+    MAX_ROWS,
+    MIN_ROWS,
+    Block,
     divide,
-    inner_products,
-    kernel_alignment,
+    make_blocks,
     median_squared_distance,
-    u_center,
+    stable_groups,
 )
-from hotview.similarity.view_groups import stable_groups
 
 if TYPE_CHECKING:
     from sklearn.decomposition import PCA
 
-__all__ = [
-    "MAX_ROWS",
-    "N_COMPONENTS",
-    "PairSimilarity",
-    "ViewSimilarity",
-    "measure_linked_rows",
-    "measure_similarity",
-    "replaces_total",
-]
-
 N_COMPONENTS = 20  # principal components of a view on which kernels are computed
-_MIN_ROWS = 8  # linked rows of a pair: a half of them must have 4
-MAX_ROWS = 100  # linked rows of a pair; of more, a random sample
+SIGNIFICANT = 0.05  # largest p-value of a pair of views that share information
 _N_PERMUTATIONS, _N_HALVES = 999, 200
 _LEVEL = 0.95  # of intervals
+UNCERTAIN = 0.1  # lower end of an interval below which a similarity is uncertain
 _MIN_FOUND, _MIN_FOUND_IN_TOTAL = 0.5, 0.9  # share of half-samples with the same groups
 _N_DISTANCES = 1000  # rows from which the bandwidth is computed
 _ROUNDING = 1e-4  # of a permuted statistic in standard deviations, and of a similarity
 _CONTRADICTION = "its similarities of views contradict each other"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Similarity of two views, given by index; NaN where too few rows are linked."""
+
+    first: int
+    second: int
+    value: float
+    low: float
+    high: float
+    p_value: float
+    n_rows: int
+    within: float = math.nan  # similarity within classes
+
+    @property
+    def is_known(self) -> bool:
+        """Whether enough rows are linked to measure the similarity."""
+        return math.isfinite(self.value)
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the views measurably share information."""
+        return self.p_value <= SIGNIFICANT
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether the interval reaches down to almost no similarity."""
+        return self.low < UNCERTAIN
 
 
 @dataclass(frozen=True)
@@ -90,6 +110,14 @@ class PairSimilarity:
         fits = fits and bool((known.sum(axis=1) > 1).any())
         require(fits and bool((self.low[known] <= self.high[known]).all()), _CONTRADICTION)
 
+    def pairs(self) -> list[Pair]:
+        """Return all pairs of views, in the order of the views."""
+        numbers = (self.value, self.low, self.high, self.p_value, self.n_rows)
+        return [
+            Pair(s, t, *(x[s, t].item() for x in numbers))
+            for s, t in combinations(range(len(self.value)), 2)
+        ]
+
 
 @dataclass(frozen=True)
 class ViewSimilarity(PairSimilarity):
@@ -135,6 +163,14 @@ class ViewSimilarity(PairSimilarity):
             order = np.unique(groups, return_index=True)[1]
             fits = groups[np.sort(order)].tolist() == list(range(len(order)))
             require(fits and 1 < len(order) < S, "its groups of views are none")
+
+    def pairs(self) -> list[Pair]:
+        """Return all pairs of views, in the order of the views, also within classes."""
+        pairs = super().pairs()
+        if self.within_classes is None:
+            return pairs
+        within = self.within_classes.pairs()
+        return [replace(a, within=b.value) for a, b in zip(pairs, within, strict=True)]
 
 
 class Rows(Protocol):
@@ -275,7 +311,7 @@ def measure_linked_rows(
         As `measure_similarity`.
     """
     chosen = _sample_rows(links >= 0, classes, random)
-    if len(chosen) < _MIN_ROWS:
+    if len(chosen) < MIN_ROWS:
         return None
     points, bandwidths = [], []
     for s, (view, pca) in enumerate(zip(views, components, strict=True)):
@@ -305,26 +341,6 @@ def _sample_rows(present: Array, classes: IntArray | None, random: np.random.Gen
     return order[keep[order]]
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Pairs of views that have the same linked rows in common, and kernels of these rows."""
-
-    rows: IntArray
-    pairs: tuple[IntArray, ...]  # numbers of views
-    at: tuple[IntArray, ...]  # the same, among the kernels
-    kernels: Array
-    classes: IntArray | None  # sorted
-
-    def align(self, chosen: IntArray | slice = slice(None)) -> Array:
-        """Alignments of the pairs on some of the rows."""
-        classes = None if self.classes is None else self.classes[chosen]
-        return kernel_alignment(self.kernels[:, chosen][:, :, chosen], classes)[self.at]
-
-    def halve(self, keys: Array) -> Array:
-        """Alignments on the half of the rows with the smallest random keys."""
-        return self.align(np.sort(np.argsort(keys[self.rows])[: len(self.rows) // 2]))
-
-
 def _measure(
     points: Sequence[Array],
     bandwidths: Sequence[float],
@@ -333,7 +349,7 @@ def _measure(
     random: np.random.Generator,
 ) -> tuple[PairSimilarity, Array] | None:
     """Similarities of all pairs, and those in random halves of the rows."""
-    blocks = _make_blocks(points, bandwidths, present, classes)
+    blocks = make_blocks(points, bandwidths, present, classes)
     if not blocks:
         return None
     S = len(points)
@@ -342,8 +358,8 @@ def _measure(
     keys = random.random((_N_HALVES, len(present)))
     halves = np.array([np.concatenate([block.halve(u) for block in blocks]) for u in keys])
     # On the scale of Fisher's transformation, so that no interval goes beyond 1.
-    z, z_halves = _fisher(value), _fisher(halves)
-    tail = (1 - _LEVEL) / 2
+    edge, tail = 1 - 1e-9, (1 - _LEVEL) / 2
+    z, z_halves = (np.arctanh(np.clip(x, -edge, edge)) for x in (value, halves))
     low, high = np.tanh(z + np.quantile(z_halves - z_halves.mean(axis=0), [tail, 1 - tail], axis=0))
     n_rows = np.concatenate([np.full(len(block.pairs[0]), len(block.rows)) for block in blocks])
 
@@ -363,64 +379,10 @@ def _measure(
     return measured, np.stack([fill(x) for x in halves])
 
 
-def _make_blocks(
-    points: Sequence[Array],
-    bandwidths: Sequence[float],
-    present: Array,
-    classes: IntArray | None,
-) -> list[_Block]:
-    """Pairs of views by the linked rows that they have in common, if there are enough."""
-    by_rows: dict[bytes, list[tuple[int, int]]] = {}
-    for s, t in combinations(range(len(points)), 2):
-        by_rows.setdefault((present[:, s] & present[:, t]).tobytes(), []).append((s, t))
-    blocks = []
-    for mask, pairs in by_rows.items():
-        rows = np.flatnonzero(np.frombuffer(mask, dtype=bool))[:MAX_ROWS]
-        of_rows, n_classes = None, 0
-        if classes is not None:
-            rows = rows[np.argsort(classes[rows], kind="stable")]
-            names, of_rows = np.unique(classes[rows], return_inverse=True)
-            n_classes = len(names)
-        if len(rows) - n_classes < _MIN_ROWS:  # every class takes away one degree of freedom
-            continue
-        views, at = np.unique(np.array(pairs).T, return_inverse=True)
-        at = at.reshape(2, -1)
-        kernels = [_kernel(points[s][rows], bandwidths[s]) for s in views]
-        blocks.append(_Block(rows, tuple(views[at]), tuple(at), np.stack(kernels), of_rows))
-    return blocks
-
-
-def _kernel(Z: Array, bandwidth: float) -> Array:
-    from scipy.spatial.distance import cdist
-
-    K: Array = np.exp(-cdist(Z, Z, "sqeuclidean") / (2 * bandwidth))
-    return K
-
-
-def _fisher(x: Array) -> Array:
-    edge = 1 - 1e-9
-    return np.asarray(np.arctanh(np.clip(x, -edge, edge)))
-
-
-def _p_values(blocks: Sequence[_Block], random: np.random.Generator) -> Array:
+def _p_values(blocks: Sequence[Block], random: np.random.Generator) -> Array:
     """P-values of all pairs by permutations of every view's rows, for the maximum over pairs."""
-    null = np.hstack([_draw_null(block, random) for block in blocks])
+    null = np.hstack([block.draw_null(_N_PERMUTATIONS, random) for block in blocks])
     z = divide(null - null.mean(axis=0), np.broadcast_to(null.std(axis=0), null.shape))
     largest = z[1:].max(axis=1, keepdims=True)
     p: Array = (1 + (largest >= z[0] - _ROUNDING).sum(axis=0)) / len(z)
     return p
-
-
-def _draw_null(block: _Block, random: np.random.Generator) -> Array:
-    """Inner products of the pairs, and after permutations of the rows of every view."""
-    A = u_center(block.kernels).astype(np.float32)  # half as much memory to move
-    n = A.shape[1]
-    classes = np.zeros(n) if block.classes is None else block.classes
-    products = [inner_products(A)[block.at]]
-    permuted = np.empty_like(A)
-    for _ in range(_N_PERMUTATIONS):
-        for B, out in zip(A, permuted, strict=True):
-            order = np.lexsort(np.stack([random.random(n), classes]))  # within classes
-            B.take(order, axis=0).take(order, axis=1, out=out)
-        products.append(inner_products(permuted)[block.at])
-    return np.array(products)

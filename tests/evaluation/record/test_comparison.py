@@ -11,11 +11,9 @@ from sklearn.preprocessing import StandardScaler
 
 from hotview import MultiViewClassifier
 from hotview.datasets import make_views
-from hotview.evaluation import ConcatenatedLogisticRegression, PerViewLabelPropagation
+from hotview.evaluation import ConcatenatedLogisticRegression, PerViewLabelPropagation, scores
 from hotview.evaluation.baseline_rows import are_present
-from hotview.evaluation.record import scores
-from hotview.evaluation.record.schema import MAJORITY
-from hotview.evaluation.record.scores import Predictions, encode_truth, score_baselines
+from hotview.evaluation.scores import MAJORITY, Predictions, encode_truth, score_baselines
 
 CONTROL = 'the same model with coupling="none"'
 LOGISTIC, PROPAGATION = "logistic regression", "label propagation in each view"

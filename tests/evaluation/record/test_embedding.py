@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from hotview.evaluation.record.builder import ViewLatents, embed_views
+from hotview.evaluation.embedding import ViewLatents, embed_views
 
 
 def rows(Z):

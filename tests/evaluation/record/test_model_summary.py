@@ -5,12 +5,8 @@ import pytest
 import torch
 
 from hotview import MultiViewClassifier, MultiViewEncoder
-from hotview.evaluation.record.model_summary import (
-    describe_settings,
-    describe_views,
-    summarize_learning,
-    summarize_ranks,
-)
+from hotview.evaluation.record import describe_settings, describe_views
+from hotview.report.view_data import effective_ranks, learning_curves
 from hotview.similarity.sentences import describe_common_space, describe_similarity
 from hotview.training.trainer import History
 
@@ -18,9 +14,9 @@ SMALL = {"max_epochs": 2, "verbose": False, "random_state": 0}
 
 
 def recorded(*histories):
-    """What `summarize_learning` looks at."""
+    """What `learning_curves` looks at."""
     histories = [History(rows) for rows in histories]
-    return SimpleNamespace(histories_=histories, view_names_=["a"], n_components=7)
+    return SimpleNamespace(histories_=histories, view_names_=["a"])
 
 
 def rows(values, name="loss"):
@@ -44,24 +40,24 @@ def test_without_linked_rows_shapes_are_described_and_without_coupling_no_plan(e
 
 def test_curves_are_means_over_replicas():
     model = recorded(rows([1.0, 2.0, 3.0]), rows([3.0, 6.0]))
-    found = summarize_learning(model)
+    found = learning_curves(model)
     (curve,) = found.terms
     assert (found.n_epochs, found.epochs) == (3, [1, 2, 3])
-    assert curve.mean == [2.0, 4.0, 3.0]
+    assert curve.mean.tolist() == [2.0, 4.0, 3.0]
     np.testing.assert_allclose(curve.std, [np.sqrt(2), np.sqrt(8), np.nan])
     # Long trainings are thinned, but keep their ends.
-    found = summarize_learning(recorded(rows(np.arange(1000.0))))
+    found = learning_curves(recorded(rows(np.arange(1000.0))))
     assert (len(found.epochs), found.epochs[0], found.epochs[-1]) == (200, 1, 1000)
     assert (found.terms[0].mean[-1], found.n_epochs) == (999.0, 1000)
 
 
 def test_ranks_are_those_of_the_last_epoch():
     name = "effective_rank_a"
-    (found,) = summarize_ranks(recorded(rows([1.0, 2.0], name), rows([1.0, 4.0], name)))
-    assert (found.view, found.mean, found.max_rank) == ("a", 3.0, 7)
+    (found,) = effective_ranks(recorded(rows([1.0, 2.0], name), rows([1.0, 4.0], name)))
+    assert (found.name, found.mean) == ("a", [3.0])
     assert found.std == pytest.approx(np.sqrt(2))
-    assert summarize_learning(recorded([])) is None
-    assert summarize_ranks(recorded([])) == []
+    assert learning_curves(recorded([])) is None
+    assert effective_ranks(recorded([])) == []
 
 
 def test_changed_settings_come_first():

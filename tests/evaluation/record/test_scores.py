@@ -4,8 +4,8 @@ from scipy import sparse
 from sklearn.metrics import accuracy_score, confusion_matrix
 
 from hotview.evaluation import assess, expected_calibration_error
-from hotview.evaluation.record import scores as scores_module
-from hotview.evaluation.record.scores import Predictions, encode_truth, score_rows
+from hotview.evaluation import scores as scores_module
+from hotview.evaluation.scores import Predictions, encode_truth, score_rows
 
 
 def score(predictions, **how):

@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hotview.evaluation.embedding import Layout
 from hotview.evaluation.metrics import Proportion
-from hotview.evaluation.record.schema import Bin, Curve, Layout, SubsetScore
-from hotview.report.chart_data import Dot, DotChart, Matrix, list_pairs
+from hotview.evaluation.scores import Bin, SubsetScore
+from hotview.report.chart_data import Dot, DotChart, Matrix
 from hotview.report.page.charts import (
     calibration_chart,
     curve_chart,
@@ -17,10 +18,13 @@ from hotview.report.page.charts import (
     heat_map,
     pair_chart,
     subset_chart,
+    ticks,
     view_graph,
+    whole_ticks,
 )
 from hotview.report.page.render import render
-from hotview.report.page.scales import ticks, whole_ticks
+from hotview.report.view_data import Curve, list_pairs
+from tests.report import records
 
 
 def draw_dots(*dots, **options):
@@ -54,21 +58,21 @@ HOW = {"label": "W", "text": "{:.2f}".format, "row_title": "view", "column_title
 
 
 def draw_matrix(values, rows, columns, **options):
-    return heat_map(Matrix(np.array(values, dtype=float), rows, columns, **options), **HOW)
+    return heat_map(Matrix(np.array(values, dtype=float), rows, columns, **{**HOW, **options}))
 
 
 def test_cells_are_as_dark_as_their_value():
     text = draw_matrix([[0.5, 0.25], [np.nan, 0.0]], "ab", "xy")
     assert re.findall(r'fill-opacity="([\d.]+)"', text) == ["1", "0.5", "0"]
-    assert 'fill-opacity="0.5"' in heat_map(Matrix(np.array([[0.5]]), "a", "x"), **HOW, largest=1.0)
+    assert 'fill-opacity="0.5"' in draw_matrix([[0.5]], "a", "x", largest=1.0)
     assert "heat" not in draw_matrix([[np.nan]], ["a"], ["x"])
     text = draw_matrix([[0.5]], ["a"], ["x"], std=np.array([[0.125]]))
     assert ">±0.12</text>" in text
     assert "<title>a, x: 0.50 ±0.12</title>" in text
     names = [f"view_{s}" for s in range(12)]
-    matrix = Matrix(np.full((12, 12), 0.002), names, names)
-    assert 'class="cell' not in heat_map(matrix, **{**HOW, "text": "{:.3f}".format})  # too wide
-    assert 'class="cell' in heat_map(matrix, **{**HOW, "text": lambda x: ".00"})
+    small = np.full((12, 12), 0.002), names, names
+    assert 'class="cell' not in draw_matrix(*small, text="{:.3f}".format)  # too wide
+    assert 'class="cell' in draw_matrix(*small, text=lambda x: ".00")
 
 
 def test_small_cells_have_tooltips_only_and_slanted_names_end_inside_the_drawing():
@@ -87,11 +91,13 @@ def line(text):
 
 
 def test_a_curve_goes_through_all_epochs_and_gaps_interrupt_it():
-    text = curve_chart(Curve("loss", [3.0, 2.0, 1.0], [0.1] * 3), [1, 2, 3])
+    text = curve_chart(Curve("loss", np.array([3.0, 2.0, 1.0]), np.array([0.1] * 3)), [1, 2, 3])
     assert len(re.findall("[ML]", line(text))) == 3
     assert 'class="band"' in text
     assert "from 3 to 1" in text
-    text = curve_chart(Curve("loss", [3.0, math.nan, 1.0, 2.0], [math.nan] * 4), [1, 2, 3, 4])
+    text = curve_chart(
+        Curve("loss", np.array([3.0, math.nan, 1.0, 2.0]), np.array([math.nan] * 4)), [1, 2, 3, 4]
+    )
     assert re.sub(r"[\d. ]", "", line(text)) == "MML"
     assert 'class="band"' not in text
     assert "nan" not in text
@@ -99,10 +105,14 @@ def test_a_curve_goes_through_all_epochs_and_gaps_interrupt_it():
 
 def test_curves_that_are_constant_or_were_never_finite():
     for values in ([0.0], [0.0, 0.0], [5.0, 5.0]):
-        text = curve_chart(Curve("x", values, [math.nan] * len(values)), [*range(len(values))])
+        text = curve_chart(
+            Curve("x", np.array(values), np.array([math.nan] * len(values))), [*range(len(values))]
+        )
         assert "nan" not in text
     for values in ([math.nan], [math.inf, math.nan]):
-        text = curve_chart(Curve("<loss>", values, values), [*range(len(values))])
+        text = curve_chart(
+            Curve("<loss>", np.array(values), np.array(values)), [*range(len(values))]
+        )
         assert "&lt;loss&gt; was never a finite number" in text
 
 
@@ -116,14 +126,14 @@ def test_bins_are_at_their_confidence_and_accuracy():
 
 
 def change(record, **fields):
-    return replace(record, similarity=replace(record.similarity, **fields))
+    return records.change(record, view_similarity_=replace(record.model.view_similarity_, **fields))
 
 
 def test_edges_are_as_thick_as_views_are_similar(record):
     value = np.full((4, 4), 0.5)
     value[0, 2] = value[2, 0] = 1.0
     found = change(record, value=value, low=value - 0.45)
-    text = view_graph(replace(found, views=["a", "b", "<c>", "d"]))
+    text = view_graph(records.change(found, view_names_=["a", "b", "<c>", "d"]).model)
     lines = re.findall(r'<line .*?stroke-width="([\d.]+)".*?class="([^"]*)"', text)
     assert lines == [("5", "edge-of-graph uncertain"), ("9", "edge-of-graph")]  # where p <= 0.05
     assert text.count('class="group"') == 2
@@ -132,22 +142,22 @@ def test_edges_are_as_thick_as_views_are_similar(record):
 
 
 def test_pairs_that_could_be_unrelated_are_hollow(record):
-    pairs = list_pairs(record)
-    text = pair_chart(record, pairs)
+    pairs = list_pairs(record.model)
+    text = pair_chart(record.views, pairs)
     styles = re.findall(r'<circle [^>]*class="([^"]*)"', text)
     assert styles == ["dot", "dot"] + ["dot hollow"] * 4
     names = re.findall(r'class="name">([^<]*)<', text)
     assert names == [f"{record.views[p.first]} – {record.views[p.second]}" for p in pairs]
     assert text.count('class="second"') == 6
     without = change(record, within_classes=None)
-    assert 'class="second"' not in pair_chart(without, list_pairs(without))
+    assert 'class="second"' not in pair_chart(without.views, list_pairs(without.model))
 
 
 def test_similarities_are_drawn_between_0_and_1(record):
     value = np.full((4, 4), -0.3)
-    within = replace(record.similarity.within_classes, value=value)
+    within = replace(record.model.view_similarity_.within_classes, value=value)
     found = change(record, value=value, low=value - 0.6, within_classes=within)
-    text = pair_chart(found, list_pairs(found))
+    text = pair_chart(found.views, list_pairs(found.model))
     (zero,) = set(re.findall(r'<circle cx="([\d.]+)"', text))
     bars = re.findall(r'x1="([\d.]+)" x2="[\d.]+" y1="[\d.]+" y2="[\d.]+" class="whisker"', text)
     assert set(bars) == {zero}

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from hotview.evaluation.metrics import Difference, Estimate
-from hotview.report.page import write_report
-from hotview.report.page.page import page
+from hotview.report.page import page, write_report
+from hotview.training.trainer import History
+from tests.report import records
+from tests.report.records import change
 
 HOSTILE = """<script>alert(1)</script><img src=x onerror=alert(2)>"&'</style>{{}}"""
 VOID = {"meta", "input", "br", "line", "rect", "circle", "path"}
@@ -81,8 +83,8 @@ def test_a_page_of_everything(record):
 def test_names_are_escaped(make_one, name, tmp_path):
     record = make_one([f"{name}{s}" for s in range(4)], [f"{name}{k}" for k in range(3)])
     embedding = replace(record.embedding, ids=[name] * len(record.embedding.ids))
-    told = {"fit_warnings": [name], "metadata": {"command": name, "files": name}}
-    record = replace(record, embedding=embedding, **told)
+    told = {"fit_warnings_": [name], "metadata_": {"command": name, "files": name}}
+    record = change(record, embedding=embedding, **told)
     text = check(record, title=name)
     write_report(record, tmp_path / "report.html", title=name)
     if name == HOSTILE:
@@ -91,14 +93,19 @@ def test_names_are_escaped(make_one, name, tmp_path):
 
 
 CASES = {
-    "an encoder": {"kind": "MultiViewEncoder", "classes": [], "scores": None, "baselines": None},
-    "no plan": {"plan": None, "coupling": "none"},
-    "no linked rows": {"similarity": None, "contributions": []},
-    "no linked rows and no plan": {"similarity": None, "plan": None, "coupling": "none"},
+    "an encoder": {
+        "kind": records.MultiViewEncoder,
+        "classes": [],
+        "scores": None,
+        "baselines": None,
+    },
+    "no plan": {"plan_": None, "coupling": "none"},
+    "no linked rows": {"view_similarity_": None, "out_of_fold_": {}},
+    "no linked rows and no plan": {"view_similarity_": None, "plan_": None, "coupling": "none"},
     "no labels": {"scores": None, "baselines": None, "n_labeled": 0},
     "no rows": {"scores": None, "baselines": None, "embedding": None, "rows": {}},
-    "no history": {"learning": None, "ranks": []},
-    "an old file": {"trained_on": {}, "fit_warnings": None, "metadata": {}},
+    "no history": {"histories_": []},
+    "an old file": {"trained_on_": {}, "fit_warnings_": [], "metadata_": {}},
     "rows that were trained on": {"seen": True},
     "no baselines": {"baselines": None},
 }
@@ -106,7 +113,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_pages_of_less(record, case):
-    check(replace(record, **CASES[case]))
+    check(change(record, **CASES[case]))
 
 
 @pytest.mark.parametrize(
@@ -118,15 +125,15 @@ def test_few_and_many(make_one, n_views, n_classes, replicas):
 
 
 def test_numbers_that_are_missing_leave_no_trace(record):
-    curves = [replace(c, mean=[math.nan] * 3, std=[math.nan] * 3) for c in record.learning.terms]
-    ranks = [replace(r, mean=math.nan, std=math.nan) for r in record.ranks]
     unknown = Estimate(math.nan, math.nan, math.nan)
     metrics = replace(record.scores.metrics, calibration_error=unknown, log_loss=None)
-    scores = replace(record.scores, metrics=metrics)
-    learning = replace(record.learning, terms=curves)
-    found = replace(record, learning=learning, scores=scores)
-    assert not re.search(r"\bnan\b", check(found))
-    check(replace(found, ranks=ranks))
+    rows = [{"epoch": k, "loss": math.nan, "effective_rank_pix": 1.0} for k in (1, 2, 3)]
+    found = {"scores": replace(record.scores, metrics=metrics), "networks_": [None]}
+    text = check(change(record, histories_=[History(rows)], **found))
+    assert "loss was never a finite number" in text
+    ranks = [row | {"effective_rank_pix": math.nan} for row in rows]
+    check(change(record, histories_=[History(ranks)], **found))
+    assert not re.search(r"\bnan\b", text)
 
 
 def tile_of_views(record):
@@ -136,16 +143,16 @@ def tile_of_views(record):
 def test_the_number_of_groups_that_hold(record, make_one):
     def note(groups):
         groups = None if groups is None else np.array(groups)
-        found = replace(record.similarity, groups=groups)
-        return tile_of_views(replace(record, similarity=found))[1]
+        found = replace(record.model.view_similarity_, groups=groups)
+        return tile_of_views(change(record, view_similarity_=found))[1]
 
     assert note([0, 1, 0, 1]) == "2 groups that hold"
     assert note([0, 1, 0, 2]) == "1 group that holds"
     assert note(None) == "no stable groups"
     assert tile_of_views(make_one(views="abc"))[1] == "60 linked rows"
-    unlinked = replace(record, similarity=None, trained_on={"linked": 0})
+    unlinked = change(record, view_similarity_=None, trained_on_={"linked": 0})
     assert tile_of_views(unlinked)[1] == "no linked rows"
-    assert tile_of_views(replace(unlinked, trained_on={})) is None
+    assert tile_of_views(change(unlinked, trained_on_={})) is None
 
 
 def test_thousands_of_points_are_small(make_one):
@@ -157,9 +164,9 @@ def test_thousands_of_points_are_small(make_one):
 def test_what_is_missing_or_biased_is_said(record):
     assert "these metrics are optimistically biased" in page(replace(record, seen=True))
     assert "biased" not in page(record)
-    bare = page(replace(record, **CASES["no rows"]))
+    bare = page(change(record, **CASES["no rows"]))
     assert "to <code>hotview report</code> or <code>model.report</code>" in bare
-    assert "None of the rows has a label" in page(replace(record, **CASES["no labels"]))
+    assert "None of the rows has a label" in page(change(record, **CASES["no labels"]))
 
 
 def test_only_our_script_may_run(record):

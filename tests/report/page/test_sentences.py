@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from hotview.evaluation.metrics import Difference, Proportion
-from hotview.evaluation.record.schema import MAJORITY, BaselineScore
+from hotview.evaluation.scores import MAJORITY, BaselineScore
 from hotview.report.chart_data import describe_drop
 from hotview.report.page import sentences as s
+from tests.report.records import MultiViewEncoder, change
 
 
 def plain(text):
@@ -24,13 +25,13 @@ def test_the_training_in_one_paragraph(record):
 
 
 def test_an_encoder_and_a_model_without_provenance(record):
-    trained_on = {**record.trained_on, "unaligned_labeled": {"pix": 7, "mor": 5}}
-    text = plain(s.describe_training(replace(record, trained_on=trained_on)))
+    trained_on = {**record.model.trained_on_, "unaligned_labeled": {"pix": 7, "mor": 5}}
+    text = plain(s.describe_training(change(record, trained_on_=trained_on)))
     assert "unlinked rows in each view (12 labels in total)." in text
-    old = replace(record, kind="MultiViewEncoder", trained_on={})
+    old = change(record, MultiViewEncoder, trained_on_={})
     assert plain(s.describe_training(old)).endswith("The number of training rows is not recorded.")
     trained_on = {"unaligned": {"a": 10, "b": 30}, "seconds": 1.0, "device": "cuda"}
-    text = plain(s.describe_training(replace(old, trained_on=trained_on)))
+    text = plain(s.describe_training(change(old, trained_on_=trained_on)))
     assert "10 to 30 unlinked rows in each view" in text
     assert "without labels" in text
 
@@ -54,15 +55,17 @@ def test_accuracy_and_its_interval(record):
 )
 def test_similar_shapes(record, p, n, words):
     null = SimpleNamespace(p_value=p, W=np.zeros((n, 1, 1)))
-    text = plain(s.describe_shapes(replace(record, plan=replace(record.plan, null=null))))
+    text = plain(
+        s.describe_shapes(change(record, plan_=replace(record.model.plan_, null=null)).model)
+    )
     assert text.startswith("Cost of transport between the principal components of two views")
     assert "Shapes are compared, not individuals." in text
     assert re.search(words, text)
 
 
 def test_shapes_of_three_views_have_no_p_value(make_one, record):
-    for shown in (make_one(views=("a", "b", "c")), replace(record, plan=None)):
-        assert "p =" not in plain(s.describe_shapes(shown))
+    for shown in (make_one(views=("a", "b", "c")), change(record, plan_=None)):
+        assert "p =" not in plain(s.describe_shapes(shown.model))
 
 
 @pytest.mark.parametrize(

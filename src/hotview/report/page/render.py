@@ -9,18 +9,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from hotview.report.page.scales import shorten
-from hotview.report.page.sentences import (
-    describe_baseline,
-    format_interval,
-    percent,
-    points,
-    unbroken,
-)
-from hotview.report.palette import view_style
-from hotview.report.tables import ABSENT, number, signed
-
-__all__ = ["render"]
+from hotview.report.canvas import view_style
+from hotview.report.page.sentences import describe_baseline, unbroken
+from hotview.report.tables import ABSENT, format_interval, number, percent, points, signed
 
 #: Corners of the marks that are not circles, in half widths.
 _CORNERS = {
@@ -60,14 +51,14 @@ def _environment() -> Environment:
         loader=PackageLoader("hotview.report.page"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_shorten_float,
+        finalize=shorten_float,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     environment.filters |= {
         "interval": format_interval,
-        "interval_below": _interval_below,
+        "interval_below": interval_below,
         "is_finite": math.isfinite,
         "number": number,
         "percent": percent,
@@ -79,14 +70,14 @@ def _environment() -> Environment:
     }
     environment.globals |= {
         "describe_baseline": describe_baseline,
-        "mark_path": _mark_path,
+        "mark_path": mark_path,
         "shorten": shorten,
         "view_style": view_style,
     }
     return environment
 
 
-def _interval_below(cell: str) -> str | Markup:
+def interval_below(cell: str) -> str | Markup:
     """Return a number with the interval that follows it in parentheses on a line of its own."""
     value, parenthesis, interval = cell.rpartition(" (")
     if not parenthesis:
@@ -94,13 +85,29 @@ def _interval_below(cell: str) -> str | Markup:
     return Markup("{} <small>({}</small>").format(value, interval)
 
 
-def _shorten_float(value: Any) -> Any:
+def shorten_float(value: Any) -> Any:
     """Return a coordinate with at most two decimals, the same on every machine."""
     if isinstance(value, float):
         return f"{value:.2f}".rstrip("0").rstrip(".")
     return value
 
 
-def _mark_path(shape: str, x: float, y: float, size: float) -> str:
+def mark_path(shape: str, x: float, y: float, size: float) -> str:
+    """Return the outline of a mark around a point."""
     corners = [f"{x + size * a:.1f} {y + size * b:.1f}" for a, b in _CORNERS[shape]]
     return f"M{' L'.join(corners)}Z"
+
+
+def shorten(text: str, n: int) -> str:
+    """Return a name with its middle left out if it has more than n characters.
+
+    Examples
+    --------
+    >>> from hotview.report.page.render import shorten
+    >>> shorten("morphological", 6), shorten("pix", 6)
+    ('mor…al', 'pix')
+    """
+    if len(text) <= n:
+        return text
+    end = (n - 1) // 2  # names often differ at their end
+    return f"{text[: n - 1 - end]}…{text[-end:]}"

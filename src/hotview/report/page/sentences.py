@@ -2,50 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from markupsafe import Markup
 
-from hotview.evaluation.metrics import Difference, Proportion
-from hotview.evaluation.record.schema import MAJORITY, BaselineScore, Record
-from hotview.report.chart_data import SIGNIFICANT
-from hotview.report.tables import ABSENT, number, signed
-
-__all__ = [
-    "NOT_RECORDED",
-    "count",
-    "describe_accuracy",
-    "describe_baseline",
-    "describe_comparison",
-    "describe_shapes",
-    "describe_training",
-    "emphasize",
-    "format_interval",
-    "percent",
-    "points",
-    "unbroken",
-]
+from hotview.evaluation.metrics import Difference
+from hotview.evaluation.record import Record
+from hotview.evaluation.scores import MAJORITY, BaselineScore
+from hotview.report.tables import format_interval, percent, signed
+from hotview.similarity.view_similarity import SIGNIFICANT
 
 NOT_RECORDED = "not recorded"
-
-
-def percent(x: float) -> str:
-    """Return a proportion in percent, with one decimal."""
-    return ABSENT if math.isnan(x) else f"{100 * x:.1f}\N{NO-BREAK SPACE}%"
-
-
-def points(x: float) -> str:
-    """Return a difference of proportions in percentage points."""
-    return number(100 * x)
-
-
-def format_interval(value: Proportion | Difference) -> str:
-    """Return the 95 % interval of a proportion in percent, or of a difference in points."""
-    if isinstance(value, Proportion):
-        return f"{100 * value.low:.1f} to {100 * value.high:.1f}\N{NO-BREAK SPACE}%"
-    return f"{signed(100 * value.low)} to {signed(100 * value.high)} points"
 
 
 def count(n: int, singular: str, plural: str | None = None) -> str:
@@ -60,26 +28,22 @@ def unbroken(text: str) -> str:
     return text
 
 
-def emphasize(names: Sequence[str]) -> Markup:
-    """Return names as an enumeration."""
-    *first, last = [Markup("<em>{}</em>").format(name) for name in names]
-    return Markup("{} and {}").format(Markup(", ").join(first), last) if first else last
-
-
 def describe_training(record: Record) -> Markup:
     """Return what was trained, on which rows and for how long."""
-    task = "learned a common space without labels"
+    model, task = record.model, "learned a common space without labels"
     if record.kind == "MultiViewClassifier":
         task = f"learned {count(len(record.classes), 'class', 'classes')}"
+    names = [Markup("<em>{}</em>").format(name) for name in record.views]
+    views = Markup(" and ").join(filter(None, (Markup(", ").join(names[:-1]), names[-1])))
     sentence = Markup("A <code>{}</code> {} from {}, {}. ").format(
-        record.kind, task, count(len(record.views), "view"), emphasize(record.views)
+        record.kind, task, count(len(names), "view"), views
     )
-    trained_on = record.trained_on
+    trained_on = model.trained_on_
     if not trained_on:
         return sentence + "The number of training rows is not recorded."
     sentence += _describe_rows(trained_on)
     if "seconds" in trained_on:
-        members = count(record.n_members, "network") if record.learning else "it"
+        members = count(len(model.networks_), "network") if any(model.histories_) else "it"
         device = trained_on.get("device", "an unknown device")
         sentence += f" Training {members} took {trained_on['seconds']:,.1f} seconds on {device}."
     return sentence
@@ -127,7 +91,7 @@ def describe_accuracy(record: Record) -> Markup:
     )
 
 
-def describe_shapes(record: Record) -> str:
+def describe_shapes(model: Any) -> str:
     """Return what the costs between views before training are, and whether they differ by chance.
 
     With three views or fewer, no pair can be closer than by chance.
@@ -137,8 +101,8 @@ def describe_shapes(record: Record) -> str:
         "rows are distributed. The stronger the color, the less alike. Shapes are compared, not "
         "individuals."
     )
-    null = record.plan.null if record.plan else None
-    if null is None or len(record.views) < 4:
+    null = model.plan_.null if model.plan_ else None
+    if null is None or len(model.view_names_) < 4:
         return text
     n = len(null.W)
     n_like = round(null.p_value * (n + 1)) - 1
@@ -168,15 +132,18 @@ def describe_comparison(baselines: Sequence[BaselineScore]) -> list[str]:
     Examples
     --------
     >>> from hotview.evaluation.metrics import Difference, Proportion
-    >>> from hotview.evaluation.record.schema import BaselineScore
+    >>> from hotview.evaluation.scores import BaselineScore
     >>> from hotview.report.page.sentences import describe_comparison
     >>> worse = Difference(-0.1, 0.02, -0.14, -0.06, 99)
     >>> score = BaselineScore("logistic regression", Proportion(0.95, 0.9, 0.98, 99), worse)
     >>> describe_comparison([score])[0].partition(":")[0]
     'Logistic regression is better'
     """
-    scored = [(b.name, b.accuracy.value, b.difference) for b in baselines
-              if b.accuracy is not None and b.difference is not None]  # fmt: skip
+    scored = [
+        (b.name, b.accuracy.value, b.difference)
+        for b in baselines
+        if b.accuracy is not None and b.difference is not None
+    ]
     sentences = [_describe_majority(x, d) for name, x, d in scored if name == MAJORITY]
     others = [score for score in scored if score[0] != MAJORITY]
     if others:

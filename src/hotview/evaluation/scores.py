@@ -16,7 +16,7 @@ from sklearn.utils import _safe_indexing
 
 from hotview._types import Array, IntArray, View
 from hotview.data.labels import number_labels, read_labels
-from hotview.evaluation.assessment import assess, class_counts
+from hotview.evaluation.assessment import Assessment, assess, class_counts
 from hotview.evaluation.baseline_rows import BaselineRows, read_rows
 from hotview.evaluation.baselines import (
     ConcatenatedLogisticRegression,
@@ -24,20 +24,18 @@ from hotview.evaluation.baselines import (
     PerViewLabelPropagation,
 )
 from hotview.evaluation.importance import PermutationImportance, permutation_importance
-from hotview.evaluation.metrics import accuracy_with_interval, compare_accuracies
-from hotview.evaluation.record.schema import (
-    MAJORITY,
-    MAX_BASELINE_ROWS,
-    BaselineScore,
-    Bin,
-    Scores,
-    SubsetScore,
-    ViewScore,
+from hotview.evaluation.metrics import (
+    Difference,
+    Proportion,
+    accuracy_with_interval,
+    compare_accuracies,
 )
 from hotview.losses.specifications import as_coupling
 
-__all__ = ["Predictions", "Track", "encode_truth", "name_views", "score_baselines", "score_rows"]
-
+#: Name of the baseline that always predicts the most frequent class of the training labels.
+MAJORITY = "majority class"
+#: Maximum number of rows of each table that a baseline is fitted on; of more, a random sample.
+MAX_BASELINE_ROWS = 50_000
 #: Maximum number of subsets of each size, and of predictions over all their rows.
 _SUBSETS, _PREDICTIONS = 10, 50_000
 _BINS = 10
@@ -55,6 +53,91 @@ _CONTROL = 'the same model with coupling="none"'
 
 #: Iterates over items and shows progress under a description.
 Track = Callable[[Iterable[Any], str], Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class ViewScore:
+    """Accuracy without a view, the drop caused by hiding it, and accuracy with it alone."""
+
+    view: str
+    n_present: int
+    without: Proportion | None
+    drop: Difference | None
+    alone: Proportion | None
+
+
+@dataclass(frozen=True)
+class SubsetScore:
+    """Accuracy with subsets of `n_views` views: mean, minimum and maximum over subsets."""
+
+    n_views: int
+    mean: float
+    low: float
+    high: float
+    n_subsets: int
+    n_possible: int
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether there are more subsets than were scored."""
+        return self.n_subsets < self.n_possible
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Mean confidence and accuracy of the rows in a bin of the confidence."""
+
+    confidence: float
+    accuracy: Proportion
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of a classifier on labeled rows: metrics, and accuracies by view and confidence."""
+
+    metrics: Assessment
+    views: list[ViewScore]
+    subsets: list[SubsetScore]
+    bins: list[Bin]
+
+    @property
+    def accuracy(self) -> Proportion:
+        """Proportion of correct rows."""
+        return self.metrics.accuracy
+
+    @property
+    def true_classes(self) -> list[str]:
+        """The classes and, last, if such rows occur, all that were not in training as one."""
+        return [str(name) for name in self.metrics.classes]
+
+    @property
+    def confusion(self) -> list[list[int]]:
+        """Rows by true class, in the order of `true_classes`, and predicted class."""
+        return [row[: len(self.metrics.by_class)] for row in self.metrics.confusion]
+
+    @property
+    def errors(self) -> list[tuple[int, int, int]]:
+        """Rows, true and predicted class of all kinds of errors, the most frequent first."""
+        cells = [(n, i, j) for i, row in enumerate(self.confusion) for j, n in enumerate(row)]
+        return sorted((x for x in cells if x[0] and x[1] != x[2]), key=lambda x: (-x[0], *x[1:]))
+
+    @property
+    def is_overconfident(self) -> bool:
+        """Whether the mean confidence is above the accuracy."""
+        return sum(b.accuracy.n * (b.confidence - b.accuracy.value) for b in self.bins) > 0
+
+
+@dataclass(frozen=True)
+class BaselineScore:
+    """Accuracy of a baseline; `difference` is the model's accuracy minus the baseline's.
+
+    Both are None if the baseline could not be fitted or scored, for the given `reason`.
+    """
+
+    name: str
+    accuracy: Proportion | None
+    difference: Difference | None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -264,7 +347,10 @@ def score_baselines(
     if training is None:
         return scores
     views = {s: select_rows(X, predictions.truth >= 0) for s, X in predictions.views.items()}
-    rows = _read_training(model, training, names)
+    arguments = (training.get(name) for name in ("Xs", "y", "unaligned", "unaligned_y"))
+    rows = read_rows(*arguments, marker=model.unlabeled_marker, max_rows=MAX_BASELINE_ROWS)
+    if set(names) & set(rows.labeled_views()):
+        rows = rows.select(names)
     has_control = control and as_coupling(model.coupling).label != "none"
     for name in track([*_BASELINES, *([_CONTROL] if has_control else [])], "fitting baselines"):
         with warnings.catch_warnings():
@@ -283,13 +369,6 @@ def score_baselines(
 def _compare(name: str, ours: Array, correct: Array) -> BaselineScore:
     difference = compare_accuracies(ours, correct)
     return BaselineScore(name, accuracy_with_interval(correct), difference)
-
-
-def _read_training(model: Any, training: Mapping[str, Any], names: list[str]) -> BaselineRows:
-    """Return the training rows of the named views; of all views if these have no labels."""
-    arguments = (training.get(name) for name in ("Xs", "y", "unaligned", "unaligned_y"))
-    rows = read_rows(*arguments, marker=model.unlabeled_marker, max_rows=MAX_BASELINE_ROWS)
-    return rows.select(names) if set(names) & set(rows.labeled_views()) else rows
 
 
 def _fit(name: str, model: Any, training: Mapping[str, Any], rows: BaselineRows) -> Any:

@@ -1,36 +1,109 @@
-"""Build a record from a fitted estimator and optional rows to evaluate."""
+"""Records: all data of a report on a fitted model, its own results, numbers and text."""
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from hotview._types import Array, IntArray, Views
+from hotview._types import Array, Views
 from hotview._validation.tables import check_aligned
 from hotview.estimators import MultiViewClassifier
-from hotview.evaluation.record.model_summary import summarize_model
-from hotview.evaluation.record.schema import Embedding, Layout, Record
-from hotview.evaluation.record.scores import (
+from hotview.evaluation.embedding import Embedding, ViewLatents, embed_views
+from hotview.evaluation.importance import PermutationImportance
+from hotview.evaluation.scores import (
+    BaselineScore,
     Predictions,
+    Scores,
     encode_truth,
     measure_importance,
     name_views,
     score_baselines,
     score_rows,
 )
+from hotview.losses.specifications import Specification
+from hotview.similarity.sentences import (
+    describe_common_space,
+    describe_shapes,
+    describe_similarity,
+)
 from hotview.training import progress
 
-__all__ = ["make_record"]
+_RUNTIME_SETTINGS = ("device", "verbose")  # do not describe the model
 
-_MAX_POINTS = 2400  # keeps the page small and readable
-_DIGITS = 4
-_NEIGHBORS = 15  # of UMAP
+
+@dataclass(frozen=True)
+class Setting:
+    """A parameter and its default as text, and whether they differ."""
+
+    name: str
+    value: str
+    default: str
+    changed: bool
+
+
+@dataclass(frozen=True)
+class Record:
+    """A fitted model, and what rows show of it: all data of a report.
+
+    Parameters
+    ----------
+    model : MultiViewClassifier or MultiViewEncoder
+        The fitted model.
+    classes : list of str
+        Names of the classes; of an encoder, the labels of the given rows.
+    seen : bool, default=False
+        Whether the evaluated rows were in training.
+    rows : dict of str to int
+        Number of evaluated rows of each view; empty without data.
+    n_labeled : int, default=0
+        Number of evaluated rows with a label.
+    scores : Scores or None, default=None
+        Scores of a classifier on labeled rows.
+    embedding : Embedding or None, default=None
+        The common space in two dimensions.
+    baselines : list of BaselineScore or None, default=None
+        The majority class and, with training rows, other baselines and the model without coupling;
+        None without scores.
+    importance : PermutationImportance or None, default=None
+        Permutation importance of views and columns.
+
+    Examples
+    --------
+    >>> from hotview import MultiViewEncoder
+    >>> from hotview.datasets import make_views
+    >>> from hotview.evaluation.record import make_record
+    >>> views = make_views(50, n_views=4, random_state=0).views
+    >>> record = make_record(MultiViewEncoder(max_epochs=1, random_state=0).fit(views))
+    >>> record.kind, record.views[0], record.scores
+    ('MultiViewEncoder', 'view_0', None)
+    """
+
+    model: Any
+    classes: list[str]
+    seen: bool = False
+    rows: dict[str, int] = field(default_factory=dict)
+    n_labeled: int = 0
+    scores: Scores | None = None
+    embedding: Embedding | None = None
+    baselines: list[BaselineScore] | None = None
+    importance: PermutationImportance | None = None
+
+    @property
+    def kind(self) -> str:
+        """Class name of the model."""
+        return type(self.model).__name__
+
+    @property
+    def views(self) -> list[str]:
+        """Names of the views."""
+        return list(self.model.view_names_)
 
 
 def make_record(
@@ -83,7 +156,7 @@ def make_record(
     Returns
     -------
     Record
-        Results of the model, numbers and text.
+        The model, and what the rows show of it.
 
     Examples
     --------
@@ -98,7 +171,8 @@ def make_record(
     (50, 3)
     """
     check_is_fitted(estimator)
-    record = summarize_model(estimator, seen=seen)
+    classes = [str(c) for c in getattr(estimator, "classes_", ())]
+    record = Record(estimator, classes, bool(seen))
     if views is None:
         given = {"y": y, "ids": ids, "training": training}
         if names := [name for name, value in given.items() if value is not None]:
@@ -142,7 +216,10 @@ def make_record(
 
 def _compute_latents(estimator: Any, views: Views) -> dict[str, Array]:
     """Return the latents of each view by the first ensemble member, NaN for absent rows."""
-    latents = name_views(estimator._transform(views, "common"), estimator.view_names_)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Rows of different views may not be comparable")
+        encoded = estimator.transform(views, space="common")
+    latents = name_views(encoded, estimator.view_names_)
     return {
         name: np.asarray(latents[name])[:, : estimator.n_components]
         for name in estimator.view_names_
@@ -197,112 +274,67 @@ def _as_text(what: str, given: Any, view: str, n_rows: int, *, gap: str | None =
     return [gap if gap is not None and (x is None or x != x) else str(x) for x in entries]
 
 
-@dataclass(frozen=True)
-class ViewLatents:
-    """Latents of the rows of one view.
+def describe_views(estimator: Any) -> list[str]:
+    """Say what linked rows show about the views or, without any, their shapes before training.
 
     Parameters
     ----------
-    Z : ndarray of shape (n, d)
-        The latents; NaN for absent rows.
-    ids : list of str
-        Ids of the rows; rows of different views with one id are one individual.
-    truth, predicted : ndarray of int64
-        Class codes; −1 where unknown.
-    """
-
-    Z: Array
-    ids: list[str]
-    truth: IntArray
-    predicted: IntArray
-
-
-def embed_views(views: Mapping[int, ViewLatents], *, linked: bool, umap: bool) -> Embedding:
-    """Embed rows of all views by principal components and, optionally, by UMAP.
-
-    Parameters
-    ----------
-    views : dict of int to ViewLatents
-        Latents by index of their view.
-    linked : bool
-        Whether equal ids mean the same individual; otherwise each row is an individual.
-    umap : bool
-        Whether to add a UMAP layout if umap-learn is installed.
+    estimator : MultiViewClassifier or MultiViewEncoder
+        The estimator.
 
     Returns
     -------
-    Embedding
-        At most 2,400 points; individuals are sampled at random if there are more.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hotview.evaluation.record.builder import ViewLatents, embed_views
-    >>> none = np.full(3, -1)
-    >>> rows = ViewLatents(np.eye(3), ["a", "b", "c"], none, none)
-    >>> embedding = embed_views({0: rows, 1: rows}, linked=True, umap=False)
-    >>> embedding.individuals, [layout.name for layout in embedding.layouts]
-    ([0, 1, 2, 0, 1, 2], ['PCA'])
+    list of str
+        Sentences.
     """
-    present = {s: np.flatnonzero(~np.isnan(rows.Z).any(axis=1)) for s, rows in views.items()}
-    Z = np.vstack([rows.Z[present[s]] for s, rows in views.items()]).astype(np.float64)
-    view = np.concatenate([np.full(len(kept), s) for s, kept in present.items()])
-    ids = [rows.ids[i] for s, rows in views.items() for i in present[s]]
-    truth = np.concatenate([rows.truth[present[s]] for s, rows in views.items()])
-    predicted = np.concatenate([rows.predicted[present[s]] for s, rows in views.items()])
-    codes = {name: i for i, name in enumerate(dict.fromkeys(ids))}
-    individual = np.array([codes[name] for name in ids]) if linked else np.arange(len(Z))
-    shown = _sample_individuals(individual)
-    kept, renumbered = np.unique(individual[shown], return_inverse=True)
-    names = dict(zip(individual.tolist(), ids, strict=True))
-    layouts, reason = [_embed_pca(Z, shown)], ""
-    if umap:
-        layout, reason = _embed_umap(Z[shown])
-        layouts += [layout] if layout else []
-    return Embedding(
-        layouts,
-        view[shown].tolist(),
-        renumbered.tolist(),
-        truth[shown].tolist(),
-        predicted[shown].tolist(),
-        [names[key] for key in kept.tolist()],
-        linked,
-        len(Z),
-        reason,
-    )
+    found, plan, names = estimator.view_similarity_, estimator.plan_, estimator.view_names_
+    trained_on = getattr(estimator, "trained_on_", {})
+    common = estimator.common_space_
+    nearness = [] if common is None else [describe_common_space(common, names)]
+    if found is not None:
+        return describe_similarity(found, names, trained_on.get("linked", 0)) + nearness
+    if not trained_on:  # of a federation, whose sides do not share rows
+        return []
+    if trained_on.get("linked", 0) > 0:
+        return ["No pair of views has eight linked rows: too few to measure what views share."]
+    if plan is None or plan.null is None:
+        return ["No rows are linked, so that it cannot be measured what views share."]
+    return describe_shapes(plan.null.plan.C, plan.null.p_value, names)
 
 
-def _sample_individuals(individual: IntArray) -> IntArray:
-    """Return the points of a random sample of whole individuals."""
-    counts = np.bincount(individual)
-    order = np.random.default_rng(0).permutation(len(counts))
-    chosen = order[np.cumsum(counts[order]) <= _MAX_POINTS]
-    return np.flatnonzero(np.isin(individual, chosen))
+def describe_settings(estimator: Any) -> list[Setting]:
+    """Describe the parameters as text, those that differ from their defaults first.
+
+    Parameters
+    ----------
+    estimator : MultiViewClassifier or MultiViewEncoder
+        The estimator.
+
+    Returns
+    -------
+    list of Setting
+        One per parameter.
+    """
+    defaults = inspect.signature(type(estimator)).parameters
+    # The command line reads labels itself, and sets how missing ones are marked.
+    own = {"unlabeled_marker"} if "preprocessing" in getattr(estimator, "metadata_", {}) else set()
+    settings = []
+    for name, value in estimator.get_params(deep=False).items():
+        if name not in {*_RUNTIME_SETTINGS, *own}:
+            text, default = _describe(value), _describe(defaults[name].default)
+            settings.append(Setting(name, text, default, text != default))
+    return sorted(settings, key=lambda setting: not setting.changed)
 
 
-def _embed_pca(Z: Array, shown: IntArray) -> Layout:
-    """Principal components of all rows, signed so that the largest loading is positive."""
-    centered = Z - Z.mean(axis=0)
-    values, V = np.linalg.eigh(centered.T @ centered)
-    V = np.pad(V, ((0, 0), (1, 0)))[:, :-3:-1]  # one-dimensional spaces get a second axis of zeros
-    V = V * np.where(V[np.abs(V).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
-    ratios = np.r_[0.0, values].clip(min=0)[:-3:-1] / max(values.sum(), np.finfo(float).tiny)
-    axes = [f"component {k} ({100 * x:.0f} % of variance)" for k, x in enumerate(ratios, start=1)]
-    return Layout("PCA", axes, (centered[shown] @ V).round(_DIGITS).tolist())
-
-
-def _embed_umap(Z: Array) -> tuple[Layout | None, str]:
-    """Return a UMAP layout, or None and the reason."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numba's, and that a seed implies one thread
-        try:
-            from umap import UMAP  # type: ignore[import-untyped]
-        except ImportError:
-            return None, "umap-learn is not installed"
-        if len(Z) <= _NEIGHBORS:
-            return None, f"UMAP needs more than {_NEIGHBORS} points"
-        try:
-            points = UMAP(n_neighbors=_NEIGHBORS, random_state=0, n_jobs=1).fit_transform(Z)
-        except Exception as error:  # the report does without this picture
-            return None, f"UMAP failed ({type(error).__name__})"
-    return Layout("UMAP", ["", ""], points.astype(float).round(_DIGITS).tolist()), ""
+def _describe(value: Any) -> str:
+    """Return a parameter as text; of objects only the class, as their repr holds addresses."""
+    if value is None or isinstance(value, bool | int | float | str | np.generic):
+        return repr(value.item() if isinstance(value, np.generic) else value)
+    if isinstance(value, list | tuple):
+        inside = ", ".join(map(_describe, value))
+        return f"({inside},)" if isinstance(value, tuple) and len(value) == 1 else f"({inside})"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_describe(k)}: {_describe(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, Specification):
+        return repr(value)
+    return str(getattr(value, "__name__", None) or type(value).__name__)
