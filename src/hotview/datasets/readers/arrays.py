@@ -12,8 +12,8 @@ from scipy.sparse import csr_array, issparse
 from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, reading, unknown_error
-from hotview.datasets.readers.hdf5 import open_hdf5
 from hotview.datasets.readers.matlab import Matrix, read_mat
+from hotview.datasets.readers.reader_process import open_hdf5
 from hotview.datasets.readers.tables import LARGEST_INTEGER
 
 _CHOOSE = " Name the arrays of the file that are views in {variables}."
@@ -234,7 +234,7 @@ def read_h5ad(path: Path, obsm: str | None = None, layer: str | None = None) -> 
     """
     read_elem = element_reader(path)
     where = matrix_key(str(path), obsm, layer)
-    with open_hdf5(path, "an h5ad file") as file:
+    with open_hdf5(path, "an h5ad file", where[-1]) as file:
         known = _entries(file, where)
         value = read_elem(file["/".join(where)]) if where[-1] in known else None
     return _as_matrix(value, where, known, str(path))
@@ -270,7 +270,7 @@ def read_h5mu(
     names = choose(path, known, variables)
     places = {name: f"{path}: modality {name!r}" for name in names}
     keys = {name: matrix_key(places[name], *choice(name)) for name in names}
-    with open_hdf5(path, "an h5mu file") as file:
+    with open_hdf5(path, "an h5mu file", *(key[-1] for key in keys.values())) as file:
         entries = {name: _entries(file["mod"][name], key) for name, key in keys.items()}
         values = {
             name: read_elem(file["mod"][name]["/".join(key)])

@@ -11,7 +11,7 @@ import numpy as np
 from hotview._lazy import LazyRows
 from hotview._types import Array
 from hotview.datasets.readers.arrays import element_reader
-from hotview.datasets.readers.hdf5 import open_hdf5
+from hotview.datasets.readers.reader_process import open_hdf5
 from hotview.datasets.readers.tables import TableFile, as_text
 
 __all__ = ["ObsTable", "find_styles", "obs_text", "read_obs"]
@@ -108,7 +108,7 @@ def read_obs(path: Path) -> dict[str, ObsTable]:
         itself are part of all of them, and fill the gaps of columns of the same name.
     """
     read_elem = element_reader(path)
-    with open_hdf5(path, "an h5ad or h5mu file") as file:
+    with open_hdf5(path, "an h5ad or h5mu file", "obs", "uns") as file:
         is_whole = "mod" in file and "obs" in file
         parts = dict(file["mod"].items()) if "mod" in file else {"": file}
         frames = {str(name): read_elem(part["obs"]) for name, part in parts.items()}
