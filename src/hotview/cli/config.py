@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin
 
 from hotview._files import atomic_write
 from hotview.cli.runner import UsageError
-from hotview.datasets.files import PER_FILE
+from hotview.datasets.options import PER_FILE
 from hotview.datasets.readers.errors import did_you_mean
 from hotview.ingest.tables import split_name
 

@@ -14,8 +14,9 @@ from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.cli.input_summary import check_cells
 from hotview.cli.single_cells import BatchCorrector
-from hotview.datasets.files import Options, file_stem
+from hotview.datasets.files import file_stem
 from hotview.datasets.linking import IdMatcher, object_array
+from hotview.datasets.options import Options
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.parameters import impute_of
 from hotview.ingest.columns import ViewColumns

@@ -13,7 +13,7 @@ import numpy as np
 from hotview._messages import Message, ParameterError
 from hotview._types import Array, IntArray
 from hotview._validation import EncodedView
-from hotview.datasets.files import Options, file_stem
+from hotview.datasets.files import file_stem
 from hotview.datasets.linking import (
     ID_DIFFERENCES,
     IdMatcher,
@@ -22,8 +22,9 @@ from hotview.datasets.linking import (
     object_array,
     take_rows,
 )
+from hotview.datasets.options import Options
+from hotview.datasets.readers.arrays import Matrix
 from hotview.datasets.readers.errors import listed, unknown_error
-from hotview.datasets.readers.matlab import Matrix
 from hotview.datasets.readers.tables import is_number
 from hotview.ingest.columns import ViewColumns, choose_columns
 from hotview.ingest.labels import (

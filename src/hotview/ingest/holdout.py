@@ -14,7 +14,7 @@ import numpy as np
 
 from hotview._messages import ParameterError
 from hotview._types import Array
-from hotview.datasets.readers.matlab import Matrix
+from hotview.datasets.readers.arrays import Matrix
 from hotview.ingest.dataset import TableDataset
 from hotview.ingest.labels import Label
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from hotview._messages import ParameterError
 from hotview._types import Array
-from hotview.datasets.files import Options
 from hotview.datasets.linking import IdMatcher, align_rows, check_spellings, take_rows
+from hotview.datasets.options import Options
+from hotview.datasets.readers.arrays import Matrix
 from hotview.datasets.readers.errors import did_you_mean, listed
-from hotview.datasets.readers.matlab import Matrix
 from hotview.ingest.columns import Column, EncodedTable, ViewColumns, encode_table
 from hotview.ingest.numbers import count_cells
 from hotview.ingest.tables import OpenView, open_views, read_ids

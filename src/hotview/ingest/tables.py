@@ -8,18 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hotview._messages import ParameterError
-from hotview.datasets.files import (
-    FORMATS,
-    TABLES,
-    File,
-    Options,
-    list_files,
-    open_file,
-    read_file,
-)
+from hotview.datasets.files import FORMATS, TABLES, open_file, read_file
+from hotview.datasets.options import File, Options, list_files
+from hotview.datasets.readers.arrays import Matrix
 from hotview.datasets.readers.errors import unknown_error
-from hotview.datasets.readers.matlab import Matrix
-from hotview.datasets.readers.obs import ObsTable, read_obs
+from hotview.datasets.readers.h5ad import ObsTable, read_obs
 from hotview.datasets.readers.tables import TableFile
 
 __all__ = [

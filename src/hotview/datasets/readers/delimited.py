@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview._validation.containers import line_break_error
+from hotview.datasets.options import NO_OPTIONS, Options
 from hotview.datasets.readers.errors import reading, unreadable
 from hotview.datasets.readers.tables import (
     LARGEST_INTEGER,
@@ -49,21 +51,9 @@ class TextTable(TableFile):
     ----------
     path : Path
         The file, compressed if its name ends in ``.gz``.
-    header : bool or None, default=None
-        Whether the first line holds names; None refuses a first line of numbers.
-    delimiter : str or None, default=None
-        Separator of cells; None is ``default_delimiter``, and refuses a file that seems to use
-        another.
-    decimal : str, default="."
-        Decimal point.
-    encoding : str or None, default=None
-        Encoding of the text; None is UTF-8.
-    missing : sequence of str, default=()
-        Cells that mean "missing", besides the usual ones.
-    default_delimiter : str, default=","
-        Delimiter of the file's format.
-    name : str, default=""
-        Name of the file in options; by default that of the file without its ending.
+    name, options : str and Options
+        As of `TableFile`. Without a delimiter, a file that seems to use another than that of its
+        ending is refused; without `header`, a first line of numbers.
 
     Examples
     --------
@@ -71,27 +61,20 @@ class TextTable(TableFile):
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "a.csv")
     ...     _ = path.write_text("age;weight\n31;70,5\n;82,0\n")
-    ...     TextTable(path, delimiter=";", decimal=",").read(["weight", "age"])
+    ...     TextTable(path, options=Options(delimiter=";", decimal=",")).read(["weight", "age"])
     array([[70.5, 31. ],
            [82. ,  nan]])
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        header: bool | None = None,
-        delimiter: str | None = None,
-        decimal: str = ".",
-        encoding: str | None = None,
-        missing: Sequence[str] = (),
-        default_delimiter: str = ",",
-        name: str = "",
-    ) -> None:
-        self.has_header, self._point = header is not False, decimal
+    def __init__(self, path: Path, name: str = "", options: Options = NO_OPTIONS) -> None:
+        self.path, self.name = path, name or path.name.partition(".")[0]
+        self._encoding = encoding = options.encoding
+        self._point, self.has_header = options.decimal_point, options.header is not False
+        is_tsv = path.name.lower().removesuffix(".gz").endswith(".tsv")
+        self.delimiter = options.delimiter or ("\t" if is_tsv else ",")
+        missing = _spellings(options.missing or ())
+        self._markers = (*MISSING, *missing, *(f" {marker}" for marker in missing))
         self._rows_are_checked = False
-        self.delimiter, self.missing = delimiter or default_delimiter, _spellings(missing)
-        self.path, self.name, self._encoding = path, name or path.name.partition(".")[0], encoding
         try:
             cells, has_rows = _first_line(path, self.delimiter, encoding)
         except ValueError as error:
@@ -115,14 +98,16 @@ class TextTable(TableFile):
                 delimiter={self.name: mark},
             )
         others = [mark for mark in DELIMITERS if mark in cells[0]]
-        if delimiter is None and len(cells) == 1 and others:
+        if options.delimiter is None and len(cells) == 1 and others:
             raise ParameterError(
                 f"{path}: the first line is one single cell, {cells[0][:60]!r}. If its columns are "
                 f"separated by {others[0]!r}, ",
                 "pass {delimiter}.",
                 delimiter={self.name: others[0]},
             )
-        if header is None and all(cell in self._markers or is_number(cell) for cell in cells):
+        if options.header is None and all(
+            cell in self._markers or is_number(cell) for cell in cells
+        ):
             raise header_error(path, "line", cells)
         names = [f"column_{j}" for j in range(len(cells))]
         if self.has_header:
@@ -130,14 +115,9 @@ class TextTable(TableFile):
             refuse_duplicates(path, names)
         self._stored = dict(zip(names, cells if self.has_header else names, strict=True))
         unnamed = [column for column in names if not column.strip()]
-        super().__init__(path, names, unnamed, name=name)
+        super().__init__(path, names, unnamed, name, replace(options, missing=missing))
         if self.has_header and not has_rows:
             raise ValueError(f"{path} has a line of column names but no rows.")
-
-    @property
-    def _markers(self) -> tuple[str, ...]:
-        """Cells that mean "missing", with or without a space before them."""
-        return (*MISSING, *self.missing, *(f" {marker}" for marker in self.missing))
 
     def _read(self, names: list[str]) -> Array:
         import pyarrow as pa

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import repeat
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array, issparse
 
-from hotview._lazy import LazyRows
+from hotview._messages import ParameterError
 from hotview._types import Array
+from hotview.datasets.options import File, Options
 from hotview.datasets.readers import reader_process
+from hotview.datasets.readers.arrays import CHOOSE, Matrix, as_view
 from hotview.datasets.readers.errors import did_you_mean, reading
 from hotview.datasets.readers.reader_process import DTYPES, READABLE, open_hdf5
-
-Matrix: TypeAlias = "Array | csr_array[Any] | LazyRows"
 
 #: Rows or columns of the sparse matrices of a file, per byte of it and in any case.
 _SPARSE_PER_BYTE, _SPARSE_AT_LEAST = 8, 10**7
@@ -207,3 +208,24 @@ def _hdf5_sparse(item: Any) -> Any:
     if data.dtype.names:
         return "complex"
     return csc_array((data, item["ir"][()].astype(np.int64), pointers), shape=shape)
+
+
+def read_mat_views(file: File, options: Options) -> list[tuple[str, Matrix]]:
+    """Read the views of a MATLAB file: a cell array ``X`` of matrices is ``X_0``, ``X_1``, ….
+
+    Unless variables are named, a vector (perhaps labels) and what is not numeric are refused.
+    """
+    path, views = file.path, []
+    for name, value in read_mat(path, names=options.variables).items():
+        where = f"{path}: variable {name!r}"
+        if isinstance(value, list):
+            places = [f"{path}: variable '{name}{{{s}}}'" for s in range(1, len(value) + 1)]
+            cells = map(as_view, value, places, repeat(CHOOSE))  # named as MATLAB writes them
+            views += [(f"{name}_{s}", cell) for s, cell in enumerate(cells)]
+            continue
+        if options.variables is None and 1 in value.shape:
+            shape = " × ".join(map(str, value.shape))
+            text = f"{where} is {shape}: these may be labels rather than a view."
+            raise ParameterError(text, CHOOSE)
+        views.append((name, as_view(value, where, CHOOSE)))
+    return views
