@@ -33,8 +33,14 @@ from hotview.estimators.diagnostics import was_interrupted
 from hotview.estimators.parameters import check_parameters, impute_of, pick_processes
 from hotview.evaluation import assess
 from hotview.evaluation.assessment import class_counts
-from hotview.ingest.dataset import DatasetFiles, TableDataset, read_dataset
-from hotview.ingest.holdout import HoldoutSplit, hash_ids, keep_linked, split_holdout
+from hotview.ingest.dataset import DatasetFiles, read_dataset
+from hotview.ingest.table_dataset import (
+    HoldoutSplit,
+    TableDataset,
+    hash_ids,
+    keep_linked,
+    split_holdout,
+)
 from hotview.ingest.tables import split_name
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.specifications import as_regularizer

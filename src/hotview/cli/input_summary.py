@@ -15,9 +15,8 @@ from hotview.cli.runner import print_notes, print_table, with_flags
 from hotview.cli.single_cells import name_counts
 from hotview.datasets.readers.errors import listed
 from hotview.ingest.columns import RULE, ViewColumns
-from hotview.ingest.dataset import TableDataset
-from hotview.ingest.holdout import HoldoutSplit
 from hotview.ingest.preprocessing import AlignedRows, Preprocessing
+from hotview.ingest.table_dataset import HoldoutSplit, TableDataset
 from hotview.ingest.tables import OpenView
 from hotview.training.process_group import ProcessGroup, shard_of_rank
 

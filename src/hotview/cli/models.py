@@ -20,8 +20,7 @@ from hotview.datasets.options import Options
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.parameters import impute_of
 from hotview.ingest.columns import ViewColumns
-from hotview.ingest.dataset import CELL_NAMES, DatasetFiles, TableDataset, read_dataset
-from hotview.ingest.holdout import find_ids, keep_linked, split_holdout
+from hotview.ingest.dataset import CELL_NAMES, DatasetFiles, read_dataset
 from hotview.ingest.labels import (
     LabelSource,
     find_groups,
@@ -39,6 +38,7 @@ from hotview.ingest.preprocessing import (
     match_rows,
     read_rows,
 )
+from hotview.ingest.table_dataset import TableDataset, find_ids, keep_linked, split_holdout
 from hotview.ingest.tables import open_table, read_batches
 from hotview.omics.counts import warn_of_other_values
 from hotview.omics.settings import read_settings

@@ -16,18 +16,7 @@ from hotview.datasets.readers.arrays import Matrix
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.ingest.columns import Column, EncodedTable, ViewColumns, encode_table
 from hotview.ingest.numbers import count_cells
-from hotview.ingest.tables import OpenView, open_views, read_ids
-
-__all__ = [
-    "AlignedRows",
-    "Preprocessing",
-    "TableRows",
-    "align_views",
-    "match_ids",
-    "match_rows",
-    "read_rows",
-    "read_view",
-]
+from hotview.ingest.tables import Ids, OpenView, open_views, read_ids
 
 
 @dataclass(frozen=True)
@@ -76,18 +65,13 @@ class Preprocessing:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "views": [[name, view.to_json()] for name, view in self.views.items()],
-            "id_column": self.id_column,
-            "label_column": self.label_column,
-            "drop": list(self.drop),
-            "text": dict(self.text),
-            **({} if self.group_column is None else {"group_column": self.group_column}),
-            **({"match_ids": list(self.match_ids)} if self.match_ids else {}),
-            **({} if self.batch_column is None else {"batch_column": self.batch_column}),
-        }
+        views = [[name, view.to_json()] for name, view in self.views.items()]
+        lists = {"drop": list(self.drop), "match_ids": list(self.match_ids)}
+        values = {**vars(self), **lists, "views": views, "text": dict(self.text)}
+        optional = ("group_column", "match_ids", "batch_column")
+        return {name: x for name, x in values.items() if x or name not in optional}
 
-    def make_matcher(self, ids: Mapping[str, Sequence[str | None] | None]) -> IdMatcher:
+    def make_matcher(self, ids: Ids) -> IdMatcher:
         """Return what spells ids like those of the views."""
         matcher = IdMatcher(self.match_ids)
         for name, own in ids.items():
@@ -170,10 +154,10 @@ def read_rows(
 
 
 def match_ids(
-    ids: Mapping[str, list[str | None] | None],
+    ids: Ids,
     preprocessing: Preprocessing,
     others: Mapping[str, Sequence[str | None]] | None = None,
-) -> dict[str, list[str | None] | None]:
+) -> Ids:
     """Return the ids of all views in one spelling; raise if more would match in another one.
 
     Parameters
@@ -188,7 +172,7 @@ def match_ids(
     if not preprocessing.match_ids:
         own = {f"view {name!r}": column for name, column in ids.items() if column is not None}
         check_spellings({**own, **(others or {})})
-        return dict(ids)
+        return ids
     matcher = preprocessing.make_matcher(ids)
     return {
         name: column and matcher.spell_all(f"view {name!r}", column) for name, column in ids.items()
@@ -232,7 +216,7 @@ def _check_width(view: OpenView, width: int, columns: ViewColumns) -> None:
 
 
 def read_view(
-    view: OpenView, columns: ViewColumns, ids: Sequence[str | None] | None
+    view: OpenView, columns: ViewColumns, ids: list[str | None] | None
 ) -> EncodedTable:
     """Return the rows of a view as numbers, with notes on differences from the training data."""
     if view.table is None:
