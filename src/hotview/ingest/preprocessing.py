@@ -215,9 +215,7 @@ def _check_width(view: OpenView, width: int, columns: ViewColumns) -> None:
         )
 
 
-def read_view(
-    view: OpenView, columns: ViewColumns, ids: list[str | None] | None
-) -> EncodedTable:
+def read_view(view: OpenView, columns: ViewColumns, ids: list[str | None] | None) -> EncodedTable:
     """Return the rows of a view as numbers, with notes on differences from the training data."""
     if view.table is None:
         assert view.X is not None
@@ -290,7 +288,18 @@ def align_views(rows: Mapping[str, TableRows]) -> AlignedRows:
     """
     ids = {name: view.ids for name, view in rows.items() if view.ids is not None}
     if not ids:
-        return _align_by_position({name: view.X for name, view in rows.items()})
+        counts = {name: int(view.X.shape[0]) for name, view in rows.items()}
+        n_rows = next(iter(counts.values()))
+        if set(counts.values()) != {n_rows}:
+            raise ParameterError(
+                "Expected the same number of rows in all views, because without ids row i is the "
+                "same individual in each, but there are "
+                f"{', '.join(f'{name}: {n}' for name, n in counts.items())}. ",
+                "Predict one view at a time, or fit with {id_column}.",
+            )
+        present = dict.fromkeys(rows, np.ones(n_rows, dtype=bool))
+        views = {name: view.X for name, view in rows.items()}
+        return AlignedRows(np.arange(1, n_rows + 1), views, False, present)
     if without := [name for name in rows if name not in ids]:
         raise ParameterError(
             f"Expected ids in all views or in none, but {listed(without)} have none. ",
@@ -300,17 +309,3 @@ def align_views(rows: Mapping[str, TableRows]) -> AlignedRows:
     all_ids, positions = align_rows(ids)
     views = {name: take_rows(rows[name].X, where) for name, where in positions.items()}
     return AlignedRows(all_ids, views, True, {n: where >= 0 for n, where in positions.items()})
-
-
-def _align_by_position(views: dict[str, Matrix]) -> AlignedRows:
-    counts = {name: int(X.shape[0]) for name, X in views.items()}
-    n_rows = next(iter(counts.values()))
-    if set(counts.values()) != {n_rows}:
-        raise ParameterError(
-            "Expected the same number of rows in all views, because without ids row i is the same "
-            "individual in each, but there are "
-            f"{', '.join(f'{name}: {n}' for name, n in counts.items())}. ",
-            "Predict one view at a time, or fit with {id_column}.",
-        )
-    present = dict.fromkeys(views, np.ones(n_rows, dtype=bool))
-    return AlignedRows(np.arange(1, n_rows + 1), views, False, present)

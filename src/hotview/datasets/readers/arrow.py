@@ -160,13 +160,10 @@ def read_cells(path: Path | str, column: Any, kind: str) -> list[str | None]:
         text = column if _is_text(column.type) else column.cast(pa.string())
         cells: list[str | None] = text.to_pylist()
         if pa.types.is_floating(column.type):  # ids, as whole numbers are written: not 1e+11
-            numbers = zip(cells, column.to_pylist(), strict=True)
-            return [str(int(x)) if _is_whole(x) else cell for cell, x in numbers]
+            for row, x in enumerate(column.to_pylist()):
+                if x is not None and abs(x) <= LARGEST_INTEGER and float(x).is_integer():
+                    cells[row] = str(int(x))
         return cells
-
-
-def _is_whole(number: float | None) -> bool:
-    return number is not None and abs(number) <= LARGEST_INTEGER and float(number).is_integer()
 
 
 def fill_numbers(
@@ -255,7 +252,14 @@ def read_sheet(path: Path, name: str = "", options: Options = NO_OPTIONS) -> Arr
     rows = _read_cells(path, name, options.sheet, values=True)
     if any(cell is None for row in rows for cell in row):
         _refuse_formulas(path, rows, _read_cells(path, name, options.sheet, values=False))
-    names, rows = _name_columns(path, _trim(path, rows), options.header)
+    # Empty rows and columns at the end are left out.
+    used = [i for i, row in enumerate(rows) if any(cell is not None for cell in row)]
+    if not used or used[-1] == 0:
+        raise ValueError(f"{path}: expected a sheet with a row of names and rows below.")
+    rows = rows[: used[-1] + 1]
+    width = max(j + 1 for row in rows for j, cell in enumerate(row) if cell is not None)
+    rows = [[*row[:width], *[None] * (width - len(row))] for row in rows]
+    names, rows = _name_columns(path, rows, options.header)
     columns = list(zip(*rows, strict=True))
     # A column without a name and without cells is only a gap between others.
     kept = [j for j, column in enumerate(columns) if names[j] or any(x is not None for x in column)]
@@ -284,13 +288,12 @@ def _read_cells(path: Path, name: str, sheet: str | None, *, values: bool) -> li
             chosen = _choose_sheet(path, name, sheet, book.sheetnames)
             with reading(path, _XLSX):
                 cells = book[chosen].iter_rows(values_only=True)
-                return [[_clean(cell) for cell in row] for row in cells]
+                return [
+                    [None if isinstance(x, str) and not x.strip() else x for x in row]
+                    for row in cells
+                ]
         finally:
             book.close()
-
-
-def _clean(cell: Any) -> Any:
-    return None if isinstance(cell, str) and not cell.strip() else cell
 
 
 def _choose_sheet(path: Path, name: str, sheet: str | None, sheets: list[str]) -> str:
@@ -317,16 +320,6 @@ def _refuse_formulas(path: Path, rows: list[list[Any]], formulas: list[list[Any]
                     f"{path}: the formula {text!r} in row {i + 1} has no stored value. Open the "
                     "file in a spreadsheet program and save it, which computes the values."
                 )
-
-
-def _trim(path: Path, rows: list[list[Any]]) -> list[list[Any]]:
-    """Return the cells of a sheet without empty rows and columns at its end."""
-    used = [i for i, row in enumerate(rows) if any(cell is not None for cell in row)]
-    if not used or used[-1] == 0:
-        raise ValueError(f"{path}: expected a sheet with a row of names and rows below.")
-    rows = rows[: used[-1] + 1]
-    width = max(j + 1 for row in rows for j, cell in enumerate(row) if cell is not None)
-    return [[*row[:width], *[None] * (width - len(row))] for row in rows]
 
 
 def _name_columns(

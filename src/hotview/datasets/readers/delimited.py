@@ -128,10 +128,16 @@ class TextTable(TableFile):
         for j in range(len(names)):
             X[:, j] = table.column(j).to_numpy()
         large = {
-            name: np.flatnonzero(abs(x) >= LARGEST_INTEGER)
-            for name, x in zip(names, X.T, strict=True)
+            n: np.flatnonzero(abs(x) >= LARGEST_INTEGER) for n, x in zip(names, X.T, strict=True)
         }
-        self._refuse_long_integers({name: rows for name, rows in large.items() if len(rows)})
+        if suspects := {name: rows for name, rows in large.items() if len(rows)}:
+            text = self._convert(list(suspects), pa.string())
+            for name, rows in suspects.items():
+                for cell in text.column(name).take(pa.array(rows)).to_pylist():
+                    match = re.fullmatch(r"[+-]?0*(\d*)", cell.strip())
+                    # int() refuses thousands of digits, and 2**53 has 16.
+                    if match and (len(match[1]) > 16 or int(match[1] or 0) > LARGEST_INTEGER):
+                        raise integer_error(self.path, name, cell)
         return X
 
     def _read_text(self, names: list[str]) -> Iterator[list[str | None]]:
@@ -256,7 +262,8 @@ class TextTable(TableFile):
                 f"{self.path} is not text in the encoding {self._encoding}. ",
                 "Pass another {encoding}, or save it again with the encoding UTF-8.",
             )
-        if not _is_text(self.path):
+        guess = _guess_encoding(self.path)
+        if guess is None:
             return ValueError(
                 f"{self.path} is not text, but a file of another format whose name ends like that "
                 "of a text table. Save it as csv, or rename it, such as to .xlsx."
@@ -264,7 +271,7 @@ class TextTable(TableFile):
         return ParameterError(
             f"{self.path} is not UTF-8 text. ",
             "Try {encoding}, or save it again with the encoding UTF-8.",
-            encoding={self.name: _guess_encoding(self.path)},
+            encoding={self.name: guess},
         )
 
     def _row(self, number: str) -> str:
@@ -273,9 +280,18 @@ class TextTable(TableFile):
 
     def _check_rows(self, n_rows: int) -> None:
         """Refuse lines that are not rows as they should be, once per file."""
-        if not self._rows_are_checked:
-            self._refuse_blank_lines(n_rows)
-            self._refuse_swallowed_rows(n_rows)
+        from pyarrow.csv import ConvertOptions
+
+        if self._rows_are_checked:
+            return
+        if len(self.names) == 1:  # a blank line may be a missing value
+            rows = self._read_arrow(ConvertOptions(), ignore_empty_lines=False)
+            if rows.num_rows != n_rows:
+                raise ValueError(
+                    f"{self.path} has the one column {self.names[0]!r} and a blank line, which "
+                    "may be a missing value or nothing. Write NA on that line, or remove it."
+                )
+        self._refuse_swallowed_rows(n_rows)
         self._rows_are_checked = True
 
     def _refuse_swallowed_rows(self, n_rows: int) -> None:
@@ -322,32 +338,6 @@ class TextTable(TableFile):
             return True
         begins = len(last) > j and fits(last[:j])
         return begins and any(len(x) >= n - j and fits(x[: n - j], j) for x in before)
-
-    def _refuse_blank_lines(self, n_rows: int) -> None:
-        """Refuse a blank line in a file of one column, where it may be a missing value."""
-        from pyarrow.csv import ConvertOptions
-
-        if len(self.names) > 1:
-            return
-        if self._read_arrow(ConvertOptions(), ignore_empty_lines=False).num_rows != n_rows:
-            raise ValueError(
-                f"{self.path} has the one column {self.names[0]!r} and a blank line, which may be "
-                f"a missing value or nothing. Write NA on that line, or remove it."
-            )
-
-    def _refuse_long_integers(self, suspects: dict[str, Array]) -> None:
-        """Refuse whole numbers that float64 cannot represent, given the rows of large numbers."""
-        import pyarrow as pa
-
-        if not suspects:
-            return
-        table = self._convert(list(suspects), pa.string())
-        for name, rows in suspects.items():
-            for cell in table.column(name).take(pa.array(rows)).to_pylist():
-                match = re.fullmatch(r"[+-]?0*(\d*)", cell.strip())
-                # int() refuses thousands of digits, and 2**53 has 16.
-                if match and (len(match[1]) > 16 or int(match[1] or 0) > LARGEST_INTEGER):
-                    raise integer_error(self.path, name, cell)
 
 
 def _first_line(path: Path, delimiter: str, encoding: str | None) -> tuple[list[str], bool]:
@@ -396,23 +386,17 @@ def _looks_like_utf8(path: Path, encoding: str) -> bool:
         return False
 
 
-def _is_text(path: Path) -> bool:
-    """Whether a file that is not UTF-8 may be text; in UTF-16 every second byte is 0."""
-    with _open(path) as stream:
-        start = stream.read(2**12)
-    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return True
-    few, many = sorted((start[::2].count(0), start[1::2].count(0)))
-    may_be_text = many == 0 or (few == 0 and 8 * many > len(start))
-    return may_be_text and not start.startswith((b"PK\3\4", b"\xd0\xcf\x11\xe0"))
-
-
-def _guess_encoding(path: Path) -> str:
-    """Return the encoding that bytes of a file suggest: UTF-16, Windows' or Latin-1."""
+def _guess_encoding(path: Path) -> str | None:
+    """Return the encoding that bytes of a file suggest: UTF-16, Windows' or Latin-1; or no text."""
     with _open(path) as stream:
         start = stream.read(2**20)
         if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
             return "utf-16"
+        head = start[: 2**12]
+        few, many = sorted((head[::2].count(0), head[1::2].count(0)))
+        may_be_text = many == 0 or (few == 0 and 8 * many > len(head))  # every second byte is 0
+        if not may_be_text or head.startswith((b"PK\3\4", b"\xd0\xcf\x11\xe0")):
+            return None
         if b"\0" in start:
             return "utf-16-le" if start[1:2] == b"\0" else "utf-16-be"
         while start:

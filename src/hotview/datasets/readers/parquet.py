@@ -115,21 +115,15 @@ class ParquetRows(LazyRows):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process decompresses the rows that it reads itself.
-        return _reopen, (self._path, self._names, self.dtype, self._convert, self.shape)
+        return _reopen, (self.shape, self._path, self._names, self.dtype, self._convert)
 
 
-def _reopen(
-    path: Path,
-    names: list[str],
-    dtype: np.dtype[Any],
-    convert: Callable[[Array, Any], None],
-    shape: tuple[int, int],
-) -> ParquetRows:
-    rows = ParquetRows(path, names, dtype, convert)
+def _reopen(shape: tuple[int, int], *arguments: Any) -> ParquetRows:
+    rows = ParquetRows(*arguments)
     if rows.shape != shape:
         raise ValueError(
-            f"Expected {path} to have {shape[0]} rows, as where it was read first, but it has "
-            f"{rows.shape[0]}. Processes that work together need the same files."
+            f"Expected {rows._path} to have {shape[0]} rows, as where it was read first, but it "
+            f"has {rows.shape[0]}. Processes that work together need the same files."
         )
     return rows
 
