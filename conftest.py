@@ -1,15 +1,18 @@
 """Modules that pytest leaves alone, what every test begins with, and what test files may use."""
 
 import multiprocessing.process
+import os
 import sys
 from collections import Counter
 from functools import wraps
 from importlib.util import find_spec
+from tempfile import TemporaryFile
 
 import pytest
 import torch
 from hypothesis import settings
 
+from hotview.datasets.readers import reader_process
 from hotview.estimators import fit as fit_module
 from tests.test_budget import exceeded
 
@@ -29,6 +32,25 @@ _file = ""
 def seeded_modules():
     """Modules that a test makes have the same weights whenever and wherever it runs."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def reader_fork(monkeypatch):
+    """Files are read by a fork, which is quicker; tests of the other process bring it back."""
+
+    def read_in_fork(path, task, names=()):
+        with TemporaryFile() as output:
+            if (child := os.fork()) == 0:
+                try:
+                    reader_process.write_output(output, task, str(path), names)
+                finally:
+                    os._exit(1)
+            status = os.waitpid(child, 0)[1]
+            return reader_process.load_output(output, os.waitstatus_to_exitcode(status))
+
+    if hasattr(os, "fork"):
+        monkeypatch.setattr(reader_process, "read_in_process", read_in_fork)
+    return reader_process.read_in_process
 
 
 def _counting(what, function):

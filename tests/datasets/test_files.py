@@ -12,7 +12,8 @@ import scipy.io
 from anndata import AnnData
 
 from hotview.datasets import read_views
-from hotview.datasets.files import FORMATS, Options, list_files, open_file
+from hotview.datasets.files import FORMATS, open_file
+from hotview.datasets.options import Options, list_files
 
 X = np.array([[0.1, 2.0], [np.nan, 1e-300], [-4.0, 1 / 3]])
 
@@ -251,7 +252,7 @@ def test_a_point_between_thousands_makes_the_comma_decimal(tmp_path):
     (tmp_path / "a.tsv").write_text("p\tq\n1,5\t2\n")
     table = open_file(list_files(tmp_path / "a.tsv", FORMATS)[0], Options(thousands={"a": "."}))
     np.testing.assert_array_equal(table.read(["p"]), [[1.5]])
-    assert (table.name, table.thousands, table.decimal) == ("a", ".", None)
+    assert (table.name, table.options.thousands, table.options.decimal) == ("a", ".", None)
 
 
 def test_cells_that_mean_missing_do_so_in_every_format(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hotview.estimators.calibration import (
+from hotview.semisupervised.calibration import (
     ScoresByViews,
     calibrate_pool,
     calibrate_super_learner,

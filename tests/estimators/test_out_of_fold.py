@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hotview.estimators.out_of_fold import (
+from hotview.semisupervised.out_of_fold import (
     ALL_VIEWS,
     describe_contributions,
     fit_other_folds,

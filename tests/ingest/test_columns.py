@@ -6,7 +6,7 @@ import pytest
 from pyarrow import parquet
 from sklearn.preprocessing import OneHotEncoder
 
-from hotview.datasets.files import Options
+from hotview.datasets.options import Options
 from hotview.ingest.columns import Column, choose_columns, encode_table
 from hotview.ingest.dates import DateFormat
 from hotview.ingest.numbers import NumberFormat

@@ -4,18 +4,23 @@ import json
 from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hotview.datasets.options import Options
+from hotview.datasets.readers.arrow import ArrowTable
 from hotview.ingest.dates import DateFormat, recognize_dates
+from hotview.ingest.numbers import TextColumn
 
 NAN = np.nan
 DAY = timedelta(days=1)
 
 
 def recognize(cells, order=None):
-    return recognize_dates("lab.csv", "seen", cells, order, "lab")
+    table = ArrowTable("lab.csv", pa.table({}), "lab", Options(dates=order))
+    return recognize_dates(TextColumn(table, "seen", cells))
 
 
 def read(cells, order=None):

@@ -1,17 +1,21 @@
 """Numbers as people write them: what is read, what is refused, and what stays text."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotview.ingest.numbers import NumberFormat, TwoReadingsError, recognize_numbers
+from hotview.datasets.options import Options
+from hotview.datasets.readers.arrow import ArrowTable
+from hotview.ingest.numbers import NumberFormat, TextColumn, TwoReadingsError, recognize_numbers
 
 NAN = np.nan
 
 
 def recognize(cells, *, others=(), **given):
-    return recognize_numbers("lab.csv", "x", cells, given, lambda: set(others), "lab")
+    table = ArrowTable("lab.csv", pa.table({}), "lab", Options(**given))
+    return recognize_numbers(TextColumn(table, "x", cells), lambda: set(others))
 
 
 def read(cells, **options):

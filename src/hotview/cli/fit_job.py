@@ -36,8 +36,14 @@ from hotview.estimators.diagnostics import was_interrupted
 from hotview.estimators.parameters import check_parameters, impute_of, pick_processes
 from hotview.evaluation import assess
 from hotview.evaluation.assessment import class_counts
-from hotview.ingest.dataset import TableDataset, read_dataset
-from hotview.ingest.holdout import HoldoutSplit, hash_ids, keep_linked, split_holdout
+from hotview.ingest.dataset import read_dataset
+from hotview.ingest.table_dataset import (
+    HoldoutSplit,
+    TableDataset,
+    hash_ids,
+    keep_linked,
+    split_holdout,
+)
 from hotview.ingest.tables import split_name
 from hotview.losses.specifications import as_coupling, as_regularizer
 from hotview.omics.checks import warn_of_chance_links

@@ -16,9 +16,8 @@ from hotview.cli.runner import make_table, with_flags
 from hotview.cli.single_cells import name_counts
 from hotview.datasets.readers.errors import listed
 from hotview.ingest.columns import RULE, ViewColumns
-from hotview.ingest.dataset import TableDataset
-from hotview.ingest.holdout import HoldoutSplit
 from hotview.ingest.preprocessing import AlignedRows, Preprocessing
+from hotview.ingest.table_dataset import HoldoutSplit, TableDataset
 from hotview.ingest.tables import OpenView
 
 _LISTED = 4

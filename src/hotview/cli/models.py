@@ -15,13 +15,13 @@ from hotview._types import Array
 from hotview.cli.input_summary import check_cells
 from hotview.cli.options import ModelFiles, Scoring, files_by_view
 from hotview.cli.single_cells import BatchCorrector
-from hotview.datasets.files import Options, file_stem
+from hotview.datasets.files import file_stem
 from hotview.datasets.linking import IdMatcher, object_array
+from hotview.datasets.options import Options
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.parameters import impute_of
 from hotview.ingest.columns import ViewColumns
 from hotview.ingest.dataset import CELL_NAMES, DatasetFiles, read_dataset
-from hotview.ingest.holdout import find_ids, keep_linked, split_holdout
 from hotview.ingest.labels import (
     LabelCells,
     LabelSource,
@@ -40,6 +40,7 @@ from hotview.ingest.preprocessing import (
     match_rows,
     read_rows,
 )
+from hotview.ingest.table_dataset import find_ids, keep_linked, split_holdout
 from hotview.ingest.tables import OpenView, open_table, read_batches
 from hotview.model import load_model
 from hotview.omics.checks import read_settings, warn_of_other_values

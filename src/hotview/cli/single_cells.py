@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hotview.datasets.readers.matlab import Matrix
+from hotview.datasets.readers.arrays import Matrix
 from hotview.estimators.batch_correction import BatchOffsets, fit_offsets
 from hotview.ingest.tables import OpenView
 from hotview.omics.checks import best_entry, describe_counts, holds_counts, read_settings

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from hotview._messages import ParameterError
-from hotview._validation import check_choice, check_one_line
-from hotview.datasets.readers.arrays import (
-    as_view,
-    read_h5ad,
-    read_h5mu,
-    read_mat_views,
-    read_npy,
-    read_npz,
-)
-from hotview.datasets.readers.arrow import read_query
+from hotview._validation import check_one_line
+from hotview.datasets.options import AnyPath, File, Options, Source, find_ending, list_files
+from hotview.datasets.readers.arrays import Matrix, as_view, read_npy, read_npz
+from hotview.datasets.readers.arrow import read_query, read_sheet
 from hotview.datasets.readers.delimited import TextTable
-from hotview.datasets.readers.errors import did_you_mean, listed, unknown_error, within_memory
-from hotview.datasets.readers.excel import read_sheet
-from hotview.datasets.readers.matlab import Matrix
+from hotview.datasets.readers.errors import did_you_mean, listed, within_memory
+from hotview.datasets.readers.h5ad import read_h5ad, read_h5mu
+from hotview.datasets.readers.matlab import read_mat_views
 from hotview.datasets.readers.parquet import ParquetTable
 from hotview.datasets.readers.tables import TableFile, select
 
-AnyPath: TypeAlias = str | os.PathLike[str]
 _T = TypeVar("_T")
 PerFile: TypeAlias = _T | Mapping[str, _T] | None
-Source: TypeAlias = AnyPath | Sequence[AnyPath] | Mapping[str, AnyPath]
+Views: TypeAlias = list[tuple[str, Matrix]]
 
 
 def read_views(
@@ -181,218 +171,38 @@ def read_views(
     return views
 
 
-#: Orders of day and month in dates such as 03/04/2024.
-DATE_ORDERS = ("day-first", "month-first")
-
-
-class File(NamedTuple):
-    """One file of a source.
-
-    Attributes
-    ----------
-    path : Path
-        Path of the file.
-    ending : str
-        End of its name, which determines the format: ``".csv.gz"``.
-    name : str
-        Name of its view if it holds a single one.
-    named_by_user : bool
-        Whether the user chose that name; else it is the file's name without its ending.
-    """
-
-    path: Path
-    ending: str
-    name: str
-    named_by_user: bool
-
-
-#: Options that may differ from file to file.
-PER_FILE = (
-    *("header", "delimiter", "decimal", "thousands", "encoding", "missing", "dates"),
-    *("sheet", "query", "obsm", "layer"),
-)
-
-
-#: Options that are for files of some formats only.
-_FORMATS_OF = {
-    **dict.fromkeys(("delimiter", "encoding"), (".csv", ".csv.gz", ".tsv", ".tsv.gz")),
-    "sheet": (".xlsx",),
-    "query": (".duckdb",),
-    **dict.fromkeys(("obsm", "layer"), (".h5ad", ".h5mu")),
-}
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options of `read_views`, and of tables whose columns are not all numbers.
-
-    Those in `PER_FILE` hold for all files, or, as a dict, for files by name, and for the others
-    under ``""``. `thousands` is the separator of thousands, and `dates` the order of day and month.
-    """
-
-    header: Any = None
-    delimiter: Any = None
-    decimal: Any = None
-    thousands: Any = None
-    encoding: Any = None
-    missing: Any = None
-    dates: Any = None
-    sheet: Any = None
-    query: Any = None
-    obsm: Any = None
-    layer: Any = None
-    columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None
-    drop: Sequence[str] = ()
-    variables: Sequence[str] | None = None
-    mmap: bool = False
-
-    def __post_init__(self) -> None:
-        for option in ("columns", "drop", "variables"):
-            if isinstance(value := getattr(self, option), str):
-                raise TypeError(f"Expected {option} to be a list. Write {option}=[{value!r}].")
-        for name in dict.fromkeys(["", *(name for _, name in self._named())]):
-            if self.for_file(name) is self:  # else those are checked as they are made
-                self._check()
-
-    def _named(self) -> Iterator[tuple[str, str]]:
-        """Yield the options that differ from file to file, with the names of files."""
-        for option in PER_FILE:
-            if isinstance(value := getattr(self, option), Mapping):
-                yield from ((option, name) for name in value)
-
-    def for_file(self, name: str) -> Options:
-        """Return the options of one file, none of them by name."""
-        values = {option: getattr(self, option) for option in PER_FILE}
-        own = {
-            option: value.get(name, value.get(""))
-            for option, value in values.items()
-            if isinstance(value, Mapping)
-        }
-        for option, value in own.items():
-            if isinstance(value, Mapping):
-                raise ValueError(
-                    f"Expected {option} of a file to be one value, but it is {value!r}. Pass one."
-                )
-        return replace(self, **own) if own else self
-
-    def check_names(self, names: Sequence[str]) -> None:
-        """Raise if an option names a file that is not there."""
-        for option, name in self._named():
-            if name and name not in names:
-                raise unknown_error(f"No file is called {name!r}", name, names, option)
-
-    def check_endings(self, paths: Mapping[str, AnyPath]) -> None:
-        """Raise if an option names a file, of these by name, but is for other formats."""
-        for option, name in self._named():
-            endings = _FORMATS_OF.get(option)
-            if endings and name in paths and _ending(Path(paths[name]), FORMATS) not in endings:
-                remedy = f"{{{option}}} is for {', '.join(endings)}. Leave it out."
-                raise ParameterError(f"{paths[name]}: ", remedy)
-
-    def columns_of(self, view: str) -> Sequence[str] | None:
-        """Return the columns to keep in one view."""
-        return self.columns.get(view) if isinstance(self.columns, Mapping) else self.columns
-
-    @property
-    def matrix(self) -> tuple[str | None, str | None]:
-        """The entry of obsm and the layer to read as a view, instead of X."""
-        return self.obsm, self.layer
-
-    @property
-    def decimal_point(self) -> str:
-        """The decimal point: a comma where points separate thousands."""
-        return self.decimal or ("," if self.thousands == "." else ".")
-
-    def _check(self) -> None:
-        """Raise if an option has a value that is not possible."""
-        for option in ("delimiter", "decimal", "thousands"):
-            value = getattr(self, option)
-            if value is not None and len(value) != 1:
-                raise ValueError(f"Expected {option} to be one character, but it is {value!r}.")
-        if self.decimal is not None:
-            check_choice("decimal", self.decimal, (".", ","))
-        for option in ("delimiter", "thousands"):
-            if getattr(self, option) == self.decimal_point:
-                raise ValueError(
-                    f"The {option} and the decimal point are both {self.decimal_point!r}."
-                )
-        if isinstance(self.missing, str):
-            raise TypeError(f"Expected missing to be a list. Write missing=[{self.missing!r}].")
-        if not all(isinstance(cell, str) for cell in self.missing or ()):
-            raise TypeError(f"Expected missing to be a list of text, but it is {self.missing!r}.")
-        if self.dates is not None:
-            check_choice("dates", self.dates, DATE_ORDERS)
-        if self.encoding is not None:
-            try:
-                "".encode(self.encoding)  # which also refuses codecs of anything but text
-            except LookupError:
-                raise ParameterError(
-                    "Expected the name of an encoding, such as utf-8, latin-1 or cp1252, but it "
-                    f"is {self.encoding!r}. ",
-                    "Correct {encoding}.",
-                ) from None
-
-
-_Named: TypeAlias = list[tuple[str, Matrix]]
-
-
-def _open_text(file: File, options: Options, default_delimiter: str = ",") -> TableFile:
-    return TextTable(
-        file.path,
-        name=file.name,
-        header=options.header,
-        delimiter=options.delimiter,
-        decimal=options.decimal_point,
-        encoding=options.encoding,
-        missing=options.missing or (),
-        default_delimiter=default_delimiter,
-    )
-
-
-#: Formats with named columns; they are opened and checked before any of them is read.
-TABLES: dict[str, Callable[[File, Options], TableFile]] = {
-    **dict.fromkeys((".csv", ".csv.gz"), _open_text),
-    **dict.fromkeys((".tsv", ".tsv.gz"), partial(_open_text, default_delimiter="\t")),
-    ".parquet": lambda file, options: ParquetTable(file.path, mmap=options.mmap),
-    ".xlsx": lambda file, options: read_sheet(
-        file.path, file.name, sheet=options.sheet, header=options.header
-    ),
-    ".duckdb": lambda file, options: read_query(file.path, file.name, query=options.query),
-}
-
-
 def open_file(file: File, options: Options) -> TableFile:
     """Open a file of a table with named columns."""
-    own = options.for_file(file.name)
-    table = TABLES[file.ending](file, own)
-    table.name, table.dates, table.missing = file.name, own.dates, own.missing or ()
-    table.decimal, table.thousands = own.decimal, own.thousands
-    return table
+    return TABLES[file.ending](file.path, file.name, options.for_file(file.name))
 
 
-def _read_table(file: File, options: Options) -> _Named:
-    table = open_file(file, options)
-    names = select(table, options.columns_of(file.name), options.drop)
+def _read_table(file: File, options: Options) -> Views:
+    table, columns = open_file(file, options), options.columns
+    chosen = columns.get(file.name) if isinstance(columns, Mapping) else columns
+    names = select(table, chosen, options.drop)
     return [(file.name, as_view(table.read(names), str(file.path)))]
 
 
-#: Reader of every format, by the end of the file's name.
-FORMATS: dict[str, Callable[[File, Options], _Named]] = {
-    **dict.fromkeys(TABLES, _read_table),
-    ".npy": lambda file, options: [(file.name, read_npy(file.path, mmap=options.mmap))],
-    ".npz": lambda file, options: read_npz(file.path, variables=options.variables),
-    ".mat": lambda file, options: read_mat_views(file.path, variables=options.variables),
-    ".h5ad": lambda file, options: [
-        (file.name, read_h5ad(file.path, *options.for_file(file.name).matrix))
-    ],
-    ".h5mu": lambda file, options: read_h5mu(
-        file.path,
-        variables=options.variables,
-        choice=lambda name: options.for_file(file.name if file.named_by_user else name).matrix,
-    ),
+#: Formats with named columns; they are opened and checked before any of them is read.
+TABLES: dict[str, Callable[[Path, str, Options], TableFile]] = {
+    **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz"), TextTable),
+    ".parquet": ParquetTable,
+    ".xlsx": read_sheet,
+    ".duckdb": read_query,
 }
 #: Formats of several views.
-SEVERAL = (".npz", ".mat", ".h5mu")
+SEVERAL: dict[str, Callable[[File, Options], Views]] = {
+    ".npz": read_npz,
+    ".mat": read_mat_views,
+    ".h5mu": read_h5mu,
+}
+#: Reader of every format, by the end of the file's name.
+FORMATS: dict[str, Callable[[File, Options], Views]] = {
+    **dict.fromkeys(TABLES, _read_table),
+    ".npy": read_npy,
+    ".h5ad": read_h5ad,
+    **SEVERAL,
+}
 
 
 def _check_columns(options: Options, files: list[File]) -> None:
@@ -402,9 +212,9 @@ def _check_columns(options: Options, files: list[File]) -> None:
     tables = [file for file in files if file.ending in TABLES]
     if not tables:
         raise ValueError(f"columns= and drop= are for {', '.join(TABLES)}, which name columns.")
-    if isinstance(options.columns, Mapping):
-        names = [file.name for file in tables]
-        _refuse_unknown(options.columns, names, "columns= names a view that is not a table:")
+    named = options.columns if isinstance(options.columns, Mapping) else ()
+    views = [file.name for file in tables]
+    _refuse_unknown(named, views, "columns= names a view that is not a table:")
     if options.drop:
         known = [name for file in tables for name in open_file(file, options).names]
         paths = ", ".join(str(file.path) for file in tables)
@@ -417,7 +227,7 @@ def _refuse_unknown(names: Iterable[str], known: list[str], message: str) -> Non
             raise ValueError(f"{message} {name!r}.{did_you_mean(name, dict.fromkeys(known))}")
 
 
-def read_file(file: File, options: Options) -> _Named:
+def read_file(file: File, options: Options) -> Views:
     """Read the views of one file, under the user's name if it has one."""
     with within_memory(file.path):
         pairs = FORMATS[file.ending](file, options)
@@ -435,77 +245,7 @@ def read_file(file: File, options: Options) -> _Named:
     return [(file.name, pairs[0][1])]
 
 
-def list_files(source: Source, endings: Collection[str]) -> list[File]:
-    """Return the files of a source, which must exist and have a known ending.
-
-    Parameters
-    ----------
-    source : path, sequence of paths, or dict of str to path
-        The user's argument.
-    endings : collection of str
-        Known endings, with their dots.
-
-    Returns
-    -------
-    list of File
-        The files, in the given order.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "Blood.CSV.GZ")
-    ...     path.touch()
-    ...     file = list_files([path], endings=[".csv", ".csv.gz"])[0]
-    >>> file.name, file.ending
-    ('Blood', '.csv.gz')
-    """
-    if isinstance(source, str | os.PathLike):
-        source = [source]
-    if not isinstance(source, Sequence | Mapping):
-        raise TypeError(
-            f"Expected a path, a list of paths or a dict of names and paths, but got "
-            f"{type(source).__name__}."
-        )
-    if not source:
-        raise ValueError("Expected at least one file to read, but there is none.")
-    named = source if isinstance(source, Mapping) else None
-    files = [_find_file(Path(path), endings) for path in (named.values() if named else source)]
-    if named:
-        files = [f._replace(name=n, named_by_user=True) for f, n in zip(files, named, strict=True)]
-    for file in files:
-        if not isinstance(file.name, str) or not file.name:
-            raise TypeError(
-                f"Expected the view of {file.path} to have a name that is text, but it is "
-                f"{file.name!r}. Name it in a dict: {{'a name': {str(file.path)!r}}}."
-            )
-    return files
-
-
-def _find_file(path: Path, endings: Collection[str]) -> File:
-    known = ", ".join(endings)
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder. Pass its files, which may be {known}.")
-    ending = _ending(path, endings)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"There is no file {path}, nor a folder {path.parent}.")
-    if not path.exists():
-        beside = sorted(entry.name for entry in path.parent.iterdir() if _ending(entry, endings))
-        raise FileNotFoundError(f"There is no file {path}.{did_you_mean(path.name, beside)}")
-    if not ending:
-        hint = " Save it as xlsx or csv." if path.suffix.lower() in (".xls", ".ods") else ""
-        raise ValueError(
-            f"{path} does not end in any of {known}, so its format is not known.{hint}"
-        )
-    return File(path, ending, path.name[: -len(ending)], named_by_user=False)
-
-
 def file_stem(path: AnyPath) -> str:
     """Return the name of a file in options: without its folder and its ending."""
     path = Path(path)
-    return path.name[: len(path.name) - len(_ending(path, FORMATS))]
-
-
-def _ending(path: Path, endings: Collection[str]) -> str:
-    """Return the known ending of a file's name, or an empty string."""
-    return next((ending for ending in endings if path.name.lower().endswith(ending)), "")
+    return path.name[: len(path.name) - len(find_ending(path, FORMATS))]

@@ -21,8 +21,6 @@ from hotview.datasets.linking import (
 )
 from hotview.datasets.readers.errors import did_you_mean, listed
 
-__all__ = ["LinkedFrames", "from_frames"]
-
 
 class LinkedFrames(NamedTuple):
     """Data frames as arguments of a fit.
@@ -99,7 +97,12 @@ def from_frames(
                 f"Expected view {name!r} to be a pandas DataFrame indexed by person, but it is a "
                 f"{type(frame).__name__}. Convert it, as in df.to_pandas().set_index('id')."
             )
-    _refuse_default_index(frames)
+    indices = [frame.index for frame in frames.values()]
+    if all(type(i).__name__ == "RangeIndex" and i.start == 0 and i.name is None for i in indices):
+        raise ValueError(
+            "Expected frames indexed by person, but all have pandas' default index, the number of "
+            "the row. Index them, as in df.set_index('id')."
+        )
     features, by_person = _split_labels(frames, labels)
     ids = {name: frame.index.tolist() for name, frame in features.items()}
     ids, by_person = _match(ids, by_person, match_ids)
@@ -240,16 +243,6 @@ def _hint(ids: Mapping[str, Sequence[Any]]) -> str:
     elif len(kinds) > 1:
         remedy = f"Ids of different types do not match: convert one, df.index.astype(str). {remedy}"
     return f"First ids: {first}. {remedy}"
-
-
-def _refuse_default_index(frames: Mapping[str, Any]) -> None:
-    """Raise if no frame has an index of its own: row numbers are no persons."""
-    indices = [frame.index for frame in frames.values()]
-    if all(type(i).__name__ == "RangeIndex" and i.start == 0 and i.name is None for i in indices):
-        raise ValueError(
-            "Expected frames indexed by person, but all have pandas' default index, the number of "
-            "the row. Index them, as in df.set_index('id')."
-        )
 
 
 def _take(frame: Any, rows: Array) -> Any:

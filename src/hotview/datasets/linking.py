@@ -16,17 +16,6 @@ from hotview._types import Array, IntArray
 from hotview._validation import check_choice, check_one_line
 from hotview.datasets.readers.errors import listed
 
-__all__ = [
-    "ID_DIFFERENCES",
-    "IdMatcher",
-    "LinkedRows",
-    "align_rows",
-    "check_spellings",
-    "link_rows",
-    "object_array",
-    "take_rows",
-]
-
 
 @dataclass(frozen=True)
 class LinkedRows:
@@ -281,9 +270,20 @@ def check_spellings(tables: Mapping[str, Sequence[str | None]]) -> None:
     if gains[best] <= 0:  # where more ids become the same than match, the difference tells them
         return
     words = " and ".join(ID_DIFFERENCES[difference][0] for difference in best)
+    matcher, seen, pairs, twins = IdMatcher(best), dict[str, tuple[str, str]](), [], ""
+    for name, ids in sets.items():
+        keys = sorted(ids)
+        spelled = [matcher.simplify(key) for key in keys]
+        if len(set(spelled)) < len(keys) and not twins:
+            twins = f"{_find_twins(keys, spelled)} in {name} would then be the same: correct them "
+            twins += "first. "
+        for key, simple in zip(keys, spelled, strict=True):
+            first, table = seen.setdefault(simple, (key, name))
+            if first != key and table != name:
+                pairs.append(f"{first!r} in {table} and {key!r} in {name}")
     raise ParameterError(
         f"{counts[best][0] - n_exact:,} more ids would match if {words} did not count, such as "
-        f"{_find_pair(sets, IdMatcher(best))}. {_describe_twins(sets, IdMatcher(best))}",
+        f"{pairs[0]}. {twins}",
         "Pass {match_ids} to link them, or {exact} if they are different individuals.",
         match_ids=list(best),
         exact=Parameter("match_ids", ["exact"]),
@@ -296,25 +296,3 @@ def _count_matches(sets: Mapping[str, set[str]], matcher: IdMatcher) -> tuple[in
     n_tables = Counter(key for ids in simplified for key in ids)
     n_twins = sum(map(len, sets.values())) - n_tables.total()
     return n_tables.total() - len(n_tables), n_twins
-
-
-def _describe_twins(sets: Mapping[str, set[str]], matcher: IdMatcher) -> str:
-    """Name two ids of a table that would become the same; an empty string if there are none."""
-    for name, ids in sets.items():
-        keys = sorted(ids)
-        spelled = [matcher.simplify(key) for key in keys]
-        if len(set(spelled)) < len(keys):
-            twins = _find_twins(keys, spelled)
-            return f"{twins} in {name} would then be the same: correct them first. "
-    return ""
-
-
-def _find_pair(sets: Mapping[str, set[str]], matcher: IdMatcher) -> str:
-    """Describe two ids of different tables that differ, but not once they are simplified."""
-    seen: dict[str, tuple[str, str]] = {}
-    for name, ids in sets.items():
-        for key in sorted(ids):
-            first, table = seen.setdefault(matcher.simplify(key), (key, name))
-            if first != key and table != name:
-                return f"{first!r} in {table} and {key!r} in {name}"
-    raise AssertionError("ids differ only in what is ignored")

@@ -5,26 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from hotview._messages import ParameterError
 from hotview._types import Array
+from hotview.datasets.linking import object_array
 from hotview.datasets.readers.errors import listed
 from hotview.datasets.readers.tables import TableFile, select
 from hotview.ingest.dates import DateFormat, recognize_dates, resembles_dates
 from hotview.ingest.numbers import (
     NumberFormat,
+    TextColumn,
     TwoReadingsError,
     name_missing,
     recognize_numbers,
     refuse_groups,
     sole_decimal,
 )
-
-__all__ = ["RULE", "Column", "EncodedTable", "ViewColumns", "choose_columns", "encode_table"]
 
 _MAX_CATEGORIES = 50
 _ROWS_PER_CATEGORY = 2  # on average; names and addresses have fewer
@@ -172,20 +173,15 @@ def _find_formats(
     table: TableFile, cells: Mapping[str, Sequence[str | None]], numeric: Sequence[str]
 ) -> dict[str, NumberFormat | DateFormat]:
     """Recognize the columns of text that hold numbers or dates."""
-    formats: dict[str, NumberFormat | DateFormat] = {}
-    for name, column in cells.items():
-        dates = recognize_dates(str(table.path), name, column, table.dates, table.name)
-        if dates is not None:
-            formats[name] = dates
-    written = _WrittenDecimals(table, cells, numeric)
-    for name, column in cells.items():
-        if name in formats:
-            continue
-        others = partial(written.of_others, name)
-        given = (table.number_marks, others, table.name)
-        number = recognize_numbers(str(table.path), name, column, *given)
-        if number is not None:
-            formats[name] = number
+    columns = {name: TextColumn(table, name, column) for name, column in cells.items()}
+    dates = {name: recognize_dates(column) for name, column in columns.items()}
+    formats: dict[str, NumberFormat | DateFormat] = {n: d for n, d in dates.items() if d}
+    written = _WrittenDecimals(table, columns, numeric)
+    for name, column in columns.items():
+        if dates[name] is None:
+            number = recognize_numbers(column, partial(written.of_others, name))
+            if number is not None:
+                formats[name] = number
     written.check_points(formats)
     written.check_thousands()
     return formats
@@ -199,35 +195,43 @@ class _WrittenDecimals:
     ----------
     table : TableFile
         The table.
-    cells : dict of str to sequence of (str or None)
+    columns : dict of str to TextColumn
         Its columns of text.
     numeric : sequence of str
         Its other columns.
     """
 
     table: TableFile
-    cells: Mapping[str, Sequence[str | None]]
+    columns: Mapping[str, TextColumn]
     numeric: Sequence[str]
-    _numbers: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def _is_given(self) -> bool:
+        """Whether the user says how numbers are written."""
+        return any((self.table.options.decimal, self.table.options.thousands))
+
+    @cached_property
+    def _points(self) -> dict[str, list[str]]:
+        """Cells of columns of numbers that have a point, by column."""
+        columns = self.table.read_text(list(self.numeric)) if self.numeric else ()
+        pairs = zip(self.numeric, columns, strict=True)
+        return {name: [c for c in dict.fromkeys(cells) if c and "." in c] for name, cells in pairs}
 
     def of_others(self, name: str) -> set[str]:
         """Return the decimal points that columns other than one show beyond doubt."""
-        shown = set()
-        if any(_POINT.fullmatch(c) and not _GROUPED_BY_POINT.fullmatch(c) for c in self._points()):
+        others = (column for other, column in self.columns.items() if other != name)
+        shown = {found for column in others if (found := sole_decimal(column))}
+        points = chain.from_iterable(self._points.values())
+        if any(_POINT.fullmatch(c) and not _GROUPED_BY_POINT.fullmatch(c) for c in points):
             shown.add(".")
-        for other, column in self.cells.items():
-            if other != name and (found := sole_decimal(column, self.table.number_marks)):
-                shown.add(found)
         return shown
 
     def check_points(self, formats: Mapping[str, NumberFormat | DateFormat]) -> None:
         """Raise if points separate thousands in a column of numbers, where commas are decimal."""
         commas = [n for n, f in formats.items() if isinstance(f, NumberFormat) and f.decimal == ","]
-        if not commas or any(self.table.number_marks.values()):
+        if not commas or self._is_given:
             return
-        self._points()
-        for name, cells in self._numbers.items():
-            points = [cell for cell in cells if "." in cell]
+        for name, points in self._points.items():
             if points and all(map(_GROUPED_BY_POINT.fullmatch, points)):
                 raise ParameterError(
                     f"{self.table.path}: the numbers of column {name!r}, such as {points[0]!r}, "
@@ -239,22 +243,14 @@ class _WrittenDecimals:
 
     def check_thousands(self) -> None:
         """Raise if all points of a file with semicolons may separate thousands, and seem to."""
-        if any(self.table.number_marks.values()) or getattr(self.table, "delimiter", "") != ";":
+        if self._is_given or self.table.delimiter != ";":
             return
-        if not all(map(_GROUPED_BY_POINT.fullmatch, self._points())):
+        if not all(map(_GROUPED_BY_POINT.fullmatch, chain.from_iterable(self._points.values()))):
             return
-        for name in [name for name, cells in self._numbers.items() if cells]:
+        for name in [name for name, cells in self._points.items() if cells]:
             if not self.of_others(name):
                 [cells] = self.table.read_text([name])
-                refuse_groups(str(self.table.path), name, cells, self.table.name)
-
-    def _points(self) -> list[str]:
-        """Return the cells of columns of numbers that have a point."""
-        if not self._numbers and self.numeric:
-            columns = self.table.read_text(list(self.numeric))
-            for name, cells in zip(self.numeric, columns, strict=True):
-                self._numbers[name] = [c for c in dict.fromkeys(cells) if c and "." in c]
-        return [cell for cells in self._numbers.values() for cell in cells]
+                refuse_groups(TextColumn(self.table, name, cells))
 
 
 def _refuse_free_text(
@@ -336,104 +332,67 @@ def encode_table(table: TableFile, view: ViewColumns) -> EncodedTable:
         return EncodedTable(read)  # a table larger than memory stays on disk
     blocks = {n: x[:, None] for n, x in zip(plain, np.asarray(read).T, strict=True)}
     text = [column for column in view.columns if column.name not in blocks]
-    encoded = EncodedTable(read)
-    for column, cells in zip(text, table.read_text([c.name for c in text]), strict=True):
+    cells = table.read_text([column.name for column in text])
+    encoded, numbers = EncodedTable(read), []
+    for column, own in zip(text, cells, strict=True):
         if column.categories is None:
-            blocks[column.name] = _read_numbers(table, column, cells, encoded)[:, None]
+            numbers.append((TextColumn(table, column.name, own), column.format or NumberFormat()))
+            blocks[column.name] = _read_numbers(*numbers[-1], encoded)[:, None]
             continue
-        blocks[column.name] = _one_hot(cells, column.categories)
+        is_one = np.equal(object_array(own)[:, None], object_array(column.categories))
+        blocks[column.name] = X = is_one.astype(np.float64)
+        X[[cell is None for cell in own]] = np.nan
         known = set(column.categories)
-        if others := sorted({cell for cell in cells if cell is not None} - known):
+        if others := sorted({cell for cell in own if cell is not None} - known):
             encoded.unseen[column.name] = others
-    _check_points(table, text, plain)
+    # Decimal commas where the file of the fit had points, and both in it, are an error.
+    written = [column for column, format in numbers if isinstance(format, NumberFormat)]
+    commas = {c.name: NumberFormat(",") for c in written if sole_decimal(c) == ","}
+    points = [*plain, *(column.name for column in written if column.name not in commas)]
+    _WrittenDecimals(table, {}, points).check_points(commas)
     return replace(encoded, X=np.hstack([blocks[column.name] for column in view.columns]))
 
 
-def _check_points(table: TableFile, text: Sequence[Column], plain: Sequence[str]) -> None:
-    """Raise if a new file has decimal commas where that of the fit had points, and both in it."""
-    if any(table.number_marks.values()):
-        return
-    names = [c.name for c in text if c.categories is None and not isinstance(c.format, DateFormat)]
-    commas = {
-        name: NumberFormat(",")
-        for name, cells in zip(names, table.read_text(names) if names else (), strict=True)
-        if sole_decimal(cells, {}) == ","
-    }
-    others = [*plain, *(name for name in names if name not in commas)]
-    _WrittenDecimals(table, {}, others).check_points(commas)
-
-
 def _read_numbers(
-    table: TableFile, column: Column, cells: Sequence[str | None], encoded: EncodedTable
+    column: TextColumn, stored: NumberFormat | DateFormat, encoded: EncodedTable
 ) -> Array:
     """Return the numbers or dates of a column of text, written as at fit or otherwise."""
-    stored = format = column.format or NumberFormat()
+    cells, format = column.cells, stored
     try:
-        if not _is_as_given(table, stored):
+        if not stored.fits(column.table.options):
             raise ValueError(next(filter(None, cells), ""))
         values = stored.parse(cells)
     except ValueError as error:
-        format = _recognize_again(table, column.name, cells, str(error), stored)
+        format = _recognize_again(column, str(error), stored)
         values = format.parse(cells)
-        encoded.notes.extend(_note_differences(table, column.name, cells, stored, format))
+        encoded.notes.extend(_note_differences(column, stored, format))
     if text := format.describe(cells):
         encoded.formats[column.name] = text
     return values
 
 
-def _is_as_given(table: TableFile, format: NumberFormat | DateFormat) -> bool:
-    """Whether a format does not contradict what the user says of a file."""
-    if isinstance(format, DateFormat):
-        return None in (table.dates, format.order) or table.dates == format.order
-    return table.decimal in (None, format.decimal) and format.decimal != table.thousands
-
-
 def _recognize_again(
-    table: TableFile,
-    name: str,
-    cells: Sequence[str | None],
-    cell: str,
-    stored: NumberFormat | DateFormat,
+    column: TextColumn, cell: str, stored: NumberFormat | DateFormat
 ) -> NumberFormat | DateFormat:
     """Find how a column is written in a file where it is written otherwise than at fit."""
-    where, what = (str(table.path), name, cells), "dates"
-    found: NumberFormat | DateFormat | None
     try:
-        if isinstance(stored, DateFormat):
-            found = recognize_dates(*where, table.dates, table.name)
-            if isinstance(found, DateFormat):
-                return replace(found, origin=stored.origin)
-        else:
-            what = f"numbers with the unit {stored.unit!r}" if stored.unit else "numbers"
-            # Nothing in one file speaks for either decimal point.
-            others = {".", ","}
-            found = recognize_numbers(*where, table.number_marks, lambda: others, table.name)
-    except TwoReadingsError as error:
-        if isinstance(stored, DateFormat):
-            raise
-        same = [f for f in error.formats if replace(f, unit=stored.unit) == stored]
-        if not same:
-            raise
-        return same[0]
+        if (found := stored.recognize_again(column)) is not None:
+            return found
+    except TwoReadingsError:
+        raise
     except ParameterError:
-        found = None
-    if found is not None:
-        return found
-    row = cells.index(cell) + 1 if cell in cells else 1
+        pass
+    row = column.cells.index(cell) + 1 if cell in column.cells else 1
     raise ParameterError(
-        f"{table.path}: expected {what} in column {name!r}, as at fit, but got {cell!r} in row "
-        f"{row}. Correct it (an empty cell is a missing value)",
+        f"{column.table.path}: expected {stored.kind} in column {column.name!r}, as at fit, but "
+        f"got {cell!r} in row {row}. Correct it (an empty cell is a missing value)",
         ", or, if it means that the value is missing, pass {missing}.",
-        missing=name_missing(cell, table.name),
+        missing=name_missing(cell, column.table.name),
     )
 
 
 def _note_differences(
-    table: TableFile,
-    name: str,
-    cells: Sequence[str | None],
-    stored: NumberFormat | DateFormat,
-    found: NumberFormat | DateFormat,
+    column: TextColumn, stored: NumberFormat | DateFormat, found: NumberFormat | DateFormat
 ) -> Iterator[str]:
     """Yield notes on a column that is written otherwise than at fit; another unit raises."""
     same_unit = found
@@ -441,18 +400,12 @@ def _note_differences(
         same_unit = replace(found, unit=stored.unit)
         if found.unit != stored.unit:
             units = [repr(unit) if unit else "none" for unit in (stored.unit, found.unit)]
-            text = f"{table.path}: the unit of column {name!r} was {units[0]} at fit, and is "
+            text = f"{column.table.path}: the unit of column {column.name!r} was {units[0]} at fit"
+            text += f", and is {units[1]} here."
             if found.unit and stored.unit:
-                raise ValueError(f"{text}{units[1]} here. Convert the numbers to {units[0]}.")
-            yield f"{text}{units[1]} here. The numbers are taken as they are."
+                raise ValueError(f"{text} Convert the numbers to {units[0]}.")
+            yield f"{text} The numbers are taken as they are."
     if same_unit != stored:
-        text = found.describe(cells) or "decimal point '.'"
-        yield f"{table.path}: column {name!r} is written otherwise than at fit: {text}."
-
-
-def _one_hot(cells: Sequence[str | None], categories: Sequence[str]) -> Array:
-    """Return a column of 0 and 1 per category, NaN where a cell is missing."""
-    values = np.array(cells, dtype=object)[:, None]
-    X: Array = np.equal(values, np.array(categories, dtype=object)).astype(np.float64)
-    X[[cell is None for cell in cells]] = np.nan
-    return X
+        text = found.describe(column.cells) or "decimal point '.'"
+        where = f"{column.table.path}: column {column.name!r}"
+        yield f"{where} is written otherwise than at fit: {text}."

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hotview._messages import Parameter, ParameterError
 from hotview._types import Array
-from hotview.ingest.numbers import MARKS, TwoReadingsError, count_cells, name_missing, split_marks
-
-__all__ = ["ORDERS", "DateFormat", "recognize_dates", "resembles_dates"]
-
-#: Orders of day and month in dates such as 03/04/2024.
-ORDERS = ("day-first", "month-first")
+from hotview.datasets.options import DATE_ORDERS, Options
+from hotview.ingest.numbers import MARKS, TextColumn, TwoReadingsError, count_cells, name_missing
 
 _TIME = (
     r"(?:(?:T|,?\s+)(?P<h>\d{1,2}):(?P<min>\d\d)(?::(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?)?"
@@ -70,7 +66,7 @@ class DateFormat:
 
     def __post_init__(self) -> None:
         datetime.fromisoformat(self.origin)
-        if self.order not in (None, *ORDERS):
+        if self.order not in (None, *DATE_ORDERS):
             raise ValueError(f"Expected the order of dates to be known, but it is {self.order!r}.")
 
     def parse(self, cells: Sequence[str | None]) -> Array:
@@ -84,6 +80,17 @@ class DateFormat:
         }
         return np.array([days[cell] for cell in cells], dtype=np.float64)
 
+    kind: ClassVar[str] = "dates"
+
+    def fits(self, options: Options) -> bool:
+        """Whether the format does not contradict what the user says of a file."""
+        return None in (options.dates, self.order) or options.dates == self.order
+
+    def recognize_again(self, column: TextColumn) -> DateFormat | None:
+        """Find how a column of another file is written, counted from the same day."""
+        found = recognize_dates(column)
+        return None if found is None else replace(found, origin=self.origin)
+
     def describe(self, cells: Sequence[str | None]) -> str:
         """Return how the dates of a column are read."""
         n_marks = sum(cell in MARKS for cell in cells)
@@ -92,21 +99,13 @@ class DateFormat:
         return text + (f", {count_cells(n_marks)} missing" if n_marks else "")
 
 
-def recognize_dates(
-    where: str, column: str, cells: Sequence[str | None], order: str | None, file: str
-) -> DateFormat | None:
-    """Find how the dates of a column are written.
+def recognize_dates(column: TextColumn) -> DateFormat | None:
+    """Find how the dates of a column of text are written.
 
     Parameters
     ----------
-    where, column : str
-        The file and the column, for errors.
-    cells : sequence of (str or None)
-        The cells of the column.
-    order : {"day-first", "month-first"} or None
-        What the user says of the order of day and month.
-    file : str
-        Name of the file in options, for errors.
+    column : TextColumn
+        The column.
 
     Returns
     -------
@@ -114,7 +113,7 @@ def recognize_dates(
         None for a column that does not hold dates. Dates that can be read in two ways, have years
         of two digits or do not exist raise an error, as do few cells that are no dates.
     """
-    counts = split_marks(cells)
+    counts, file = column.counts, column.table.name
     dates = [cell for cell in counts if _match(cell)]
     short = [cell for cell in counts if _SHORT_YEAR.fullmatch(cell)]
     n_known, n_dates = counts.total(), sum(counts[cell] for cell in (*dates, *short))
@@ -122,21 +121,19 @@ def recognize_dates(
         return None
     if short:
         text = f"dates with years of two digits, such as {short[0]!r}"
-        raise _error(where, column, text, "Write four")
+        raise _error(column, text, "Write four")
     if n_dates < n_known:
         word = next(cell for cell in counts if not _match(cell))
-        n, text = n_known - n_dates, "dates but for"
-        missing = name_missing(word, file)
-        text = f"{text} {count_cells(n)}, such as {word!r}"
-        raise _error(where, column, text, "Correct them", missing)
-    order = order or _find_order(where, column, dates, file)
+        text = f"dates but for {count_cells(n_known - n_dates)}, such as {word!r}"
+        raise _error(column, text, "Correct them", name_missing(word, file))
+    order = column.table.options.dates or _find_order(column, dates)
     for cell in dates:
         try:
             _read_date(cell, order)
         except ValueError:
             text = f"the date {cell!r}, which does not exist"
             text += f" if dates are {order.replace('-', ' ')}" if order else ""
-            raise _error(where, column, text, "Correct it", [cell]) from None
+            raise _error(column, text, "Correct it", [cell]) from None
     first = min(_read_date(cell, order) for cell in dates)
     ambiguous = any(_is_ambiguous(cell) for cell in dates)
     return DateFormat(first.date().isoformat(), order if ambiguous else None)
@@ -153,13 +150,13 @@ def resembles_dates(cells: Sequence[str]) -> bool:
     return 2 * sum(_LIKE_DATE.fullmatch(cell) is not None for cell in cells) > len(cells)
 
 
-def _error(where: str, column: str, what: str, remedy: str, missing: Any = None) -> Exception:
+def _error(column: TextColumn, what: str, remedy: str, missing: Any = None) -> Exception:
     may_miss = "" if missing is None else ", or, if it means that the date is missing: {missing}"
     return ParameterError(
-        f"{where}: column {column!r} holds {what}. ",
+        f"{column.table.path}: column {column.name!r} holds {what}. ",
         f"{remedy}{may_miss}, or leave the column out: {{drop}}.",
         missing=missing,
-        drop=[column],
+        drop=[column.name],
     )
 
 
@@ -177,23 +174,23 @@ def _is_ambiguous(cell: str) -> bool:
     return match is not None and match["mark"] != "."
 
 
-def _find_order(where: str, column: str, dates: Iterable[str], file: str) -> str | None:
+def _find_order(column: TextColumn, dates: Iterable[str]) -> str | None:
     """Return the order that the dates of a column show; raise if they show none."""
     cells = [cell for cell in dates if _is_ambiguous(cell)]
     pairs = [(int(m["a"]), int(m["b"])) for c in cells if (m := _YEAR_LAST.fullmatch(c))]
     shown = (any(a > 12 for a, _ in pairs), any(b > 12 for _, b in pairs))
-    orders = [order for order, is_shown in zip(ORDERS, shown, strict=True) if is_shown]
+    orders = [order for order, is_shown in zip(DATE_ORDERS, shown, strict=True) if is_shown]
     if not cells or len(orders) == 1:
         return orders[0] if orders else None
     found = "some have the day first and some the month" if orders else "day or month may be first"
     raise TwoReadingsError(
-        f"{where}: the dates of column {column!r}, such as {cells[0]!r}, can be read in two ways: "
-        f"{found}. ",
+        f"{column.table.path}: the dates of column {column.name!r}, such as {cells[0]!r}, can be "
+        f"read in two ways: {found}. ",
         "Write them as 2024-01-31, leave the column out: {drop}"
         + ("." if orders else ", or pass {day_first} or {month_first}."),
-        drop=[column],
-        day_first=Parameter("dates", {file: ORDERS[0]}),
-        month_first=Parameter("dates", {file: ORDERS[1]}),
+        drop=[column.name],
+        day_first=Parameter("dates", {column.table.name: DATE_ORDERS[0]}),
+        month_first=Parameter("dates", {column.table.name: DATE_ORDERS[1]}),
     )
 
 
@@ -220,15 +217,11 @@ def _read_date(cell: str, order: str | None) -> datetime:
             raise ValueError(cell)
         hour = hour % 12 + 12 * (parts["half"] in "pP")
     fraction = int((parts["f"] or "0").ljust(6, "0")[:6])
+    zone, text = UTC, parts["zone"]
     try:
-        zone = _read_zone(parts["zone"])
+        if text not in (None, "Z"):
+            offset = timedelta(hours=int(text[1:3]), minutes=int(text[-2:]))
+            zone = timezone(-offset if text[0] == "-" else offset)
         return datetime(int(parts["y"]), month, day, hour, minute, second, fraction, tzinfo=zone)
     except ValueError:
         raise ValueError(cell) from None
-
-
-def _read_zone(text: str | None) -> timezone:
-    if text is None or text == "Z":
-        return UTC
-    sign, hours, minutes = text[0], int(text[1:3]), int(text[-2:])
-    return timezone((-1 if sign == "-" else 1) * timedelta(hours=hours, minutes=minutes))

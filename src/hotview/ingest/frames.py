@@ -26,8 +26,6 @@ from hotview.datasets.readers.arrow import ArrowTable, read_cells
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.ingest.columns import Column, ViewColumns, choose_columns, encode_table
 
-__all__ = ["columns_of", "encode_known_views", "encode_views", "encoded_shapes"]
-
 _FRAMES = ("pandas", "polars", "pyarrow")
 #: What a column has besides its name, and what a column of numbers has; there may be many columns.
 _SETTINGS = attrgetter(*(item.name for item in fields(Column) if item.name != "name"))
@@ -181,16 +179,10 @@ def _choose(name: str, frames: Sequence[Any]) -> ViewColumns | None:
     for frame in frames:
         _check_names(name, column_names(frame), names)
     tables = [_to_arrow(name, frame, names) for frame in frames]
-    with _spelled_for(container_of(frames[0])):
-        return choose_columns(ArrowTable(f"view {name!r}", _stack(tables)), (), _declared(tables))
-
-
-def _declared(tables: Sequence[Any]) -> set[str]:
-    """Columns that a frame declares to be categorical, whatever they hold."""
-    import pyarrow as pa
-
     fields = [item for table in tables for item in table.schema]
-    return {item.name for item in fields if pa.types.is_dictionary(item.type)}
+    declared = {item.name for item in fields if hasattr(item.type, "index_type")}  # categorical
+    with _spelled_for(container_of(frames[0])):
+        return choose_columns(ArrowTable(f"view {name!r}", _stack(tables)), (), declared)
 
 
 def _encode(name: str, view: Any, columns: ViewColumns, notes: _Notes) -> Any:
@@ -257,29 +249,28 @@ def _check_names(name: str, names: Sequence[Any], known: Sequence[str]) -> None:
 @contextmanager
 def _spelled_for(container: str) -> Iterator[None]:
     """Name operations on frames, not parameters of files, in errors."""
+
+    def spell(parameter: Parameter) -> str:
+        name, value = parameter.name, parameter.value
+        if name in ("drop", "categorical", "id_column"):
+            columns = [value] if isinstance(value, str) else list(value or ())
+            if name == "id_column" and container == "pandas":
+                return f"X.set_index({value!r})"
+            operation = _OPERATIONS[container][name == "categorical"]
+            return operation.format(columns, columns[0] if columns else "")
+        (given,) = value.values() if isinstance(value, Mapping) else (value,)
+        if name == "missing":
+            return f"{given[0]!r} replaced by None"
+        if given is None:
+            return str(parameter)
+        if name == "dates":
+            return f"dayfirst={given == 'day-first'} to pandas.to_datetime"
+        return f"{name}={given!r} where the file is read"
+
     try:
         yield
     except ParameterError as error:
-        message = error.args[0]
-        raise ValueError(message.spell(lambda p: _spell(p, container))) from error
-
-
-def _spell(parameter: Parameter, container: str) -> str:
-    name, value = parameter.name, parameter.value
-    if name in ("drop", "categorical", "id_column"):
-        columns = [value] if isinstance(value, str) else list(value or ())
-        if name == "id_column" and container == "pandas":
-            return f"X.set_index({value!r})"
-        operation = _OPERATIONS[container][name == "categorical"]
-        return operation.format(columns, columns[0] if columns else "")
-    (given,) = value.values() if isinstance(value, Mapping) else (value,)
-    if name == "missing":
-        return f"{given[0]!r} replaced by None"
-    if given is None:
-        return str(parameter)
-    if name == "dates":
-        return f"dayfirst={given == 'day-first'} to pandas.to_datetime"
-    return f"{name}={given!r} where the file is read"
+        raise ValueError(error.args[0].spell(spell)) from error
 
 
 #: How columns are dropped, and the first of them made categorical, in every container.
@@ -306,24 +297,17 @@ def _column_to_arrow(name: str, column: Any) -> Any:
     """A column of a pandas frame; one of mixed values becomes text."""
     import pyarrow as pa
 
-    if hasattr(column, "cat"):
-        return _categories_to_arrow(column)
+    if hasattr(column, "cat"):  # whose categories may be of any type, intervals among them
+        texts = [_write_cell(value) or str(value) for value in column.cat.categories]
+        codes = column.cat.codes.to_numpy().astype(np.int32)
+        indices = pa.array(codes, mask=codes < 0)
+        return pa.DictionaryArray.from_arrays(indices, pa.array(texts, type=pa.string()))
     if type(column.dtype).__name__ == "SparseDtype":
         column = column.sparse.to_dense()
     try:
         return pa.Array.from_pandas(column)
     except (pa.ArrowException, TypeError):
         return pa.array(list(_write_cells(name, column)), type=pa.string())
-
-
-def _categories_to_arrow(column: Any) -> Any:
-    """A categorical column, whose categories may be of any type, intervals among them."""
-    import pyarrow as pa
-
-    texts = [_write_cell(value) or str(value) for value in column.cat.categories]
-    codes = column.cat.codes.to_numpy().astype(np.int32)
-    indices = pa.array(codes, mask=codes < 0)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(texts, type=pa.string()))
 
 
 def _write_cells(name: str, column: Any) -> Iterator[str | None]:

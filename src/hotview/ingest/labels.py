@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeAlias
@@ -14,19 +14,7 @@ from hotview.datasets.linking import IdMatcher
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.tables import TableFile
 from hotview.ingest.preprocessing import Preprocessing
-from hotview.ingest.tables import OpenView, open_table
-
-__all__ = [
-    "Label",
-    "LabelCells",
-    "LabelSource",
-    "find_groups",
-    "find_labels",
-    "list_group_tables",
-    "match_classes",
-    "merge_labels",
-    "parse_classes",
-]
+from hotview.ingest.tables import Ids, OpenView, open_table
 
 Label: TypeAlias = int | str | None
 _INTEGER = re.compile(r"(-?(?:0|[1-9]\d{0,15}))(?:\.0*)?")
@@ -61,7 +49,9 @@ class LabelSource:
         """Return the labels of a table as text."""
         table.check_columns([self.label_column], " of labels")
         [cells] = table.read_text([self.label_column])
-        marks = {self.unlabeled_marker, *_other_spellings(self.unlabeled_marker)}
+        marks = {self.unlabeled_marker}
+        if match := _INTEGER.fullmatch(self.unlabeled_marker or ""):  # with and without a decimal
+            marks |= {match[1], f"{match[1]}.0"}
         return [None if cell in marks else cell for cell in cells]
 
     def read_ids(self) -> list[str | None]:
@@ -70,12 +60,6 @@ class LabelSource:
         assert self.id_column is not None
         self.table.check_columns([self.id_column], " of ids")
         return self.table.read_text([self.id_column])[0]
-
-
-def _other_spellings(marker: str | None) -> list[str]:
-    """Return a whole number with and without a decimal: -1 and -1.0."""
-    match = None if marker is None else _INTEGER.fullmatch(marker)
-    return [] if match is None else [match[1], f"{match[1]}.0"]
 
 
 @dataclass(frozen=True)
@@ -102,11 +86,7 @@ class LabelCells:
         )
 
 
-def find_labels(
-    source: LabelSource,
-    views: Sequence[OpenView],
-    ids: Mapping[str, Sequence[str | None] | None],
-) -> LabelCells:
+def find_labels(source: LabelSource, views: Sequence[OpenView], ids: Ids) -> LabelCells:
     """Read labels and the ids that they belong to.
 
     Parameters
@@ -126,33 +106,39 @@ def find_labels(
     if source.table is not None:
         keys = source.matcher.spell_all(str(source.table.path), source.read_ids())
         return LabelCells(_pair(source.table, keys, source.read(source.table)), {})
-    owned = {view.name: view.label_table for view in views}
-    tables = {name: table for name, table in owned.items() if table is not None}
-    labeled = {n: table for n, table in tables.items() if source.label_column in table.names}
+    tables = _tables_of(views, ids)
+    labeled = [table for table in tables if source.label_column in table[1].names]
     if not labeled:
-        known = dict.fromkeys(name for table in tables.values() for name in table.names)
+        known = dict.fromkeys(name for _, table, _ in tables for name in table.names)
         raise ParameterError(
             f"No view has a column {source.label_column!r} of labels."
             f"{did_you_mean(source.label_column, known)}",
             " For labels in a table of their own, pass {labels}.",
         )
-    return _merge(
-        (table, name, ids.get(name), source.read(table)) for name, table in labeled.items()
-    )
+    return _merge(labeled, source.read, "label")
+
+
+#: A view or another table by its name, its rows, and their ids if they have any.
+CellTable: TypeAlias = tuple[str, TableFile, "Sequence[str | None] | None"]
+
+
+def _tables_of(views: Iterable[OpenView], ids: Ids) -> list[CellTable]:
+    """Return the tables of views, and of cells, that may have columns of labels or groups."""
+    tables = ((view.name, view.label_table, ids.get(view.name)) for view in views)
+    return [(name, table, own) for name, table, own in tables if table is not None]
 
 
 def _merge(
-    parts: Iterable[tuple[TableFile, str, Sequence[str | None] | None, list[str | None]]],
-    what: str = "label",
+    tables: Iterable[CellTable], read: Callable[[TableFile], list[str | None]], what: str
 ) -> LabelCells:
     """Return the cells of tables by their ids, and by the name of a table where it has none."""
     by_id: dict[str, dict[str, str | None]] = {}
     by_view: dict[str, list[str | None]] = {}
-    for table, name, ids, cells in parts:
+    for name, table, ids in tables:
         if ids is None:
-            by_view[name] = cells
+            by_view[name] = read(table)
         else:
-            by_id[name] = _pair(table, ids, cells)
+            by_id[name] = _pair(table, ids, read(table))
     return LabelCells(merge_labels(by_id, what=what), by_view)
 
 
@@ -207,17 +193,13 @@ def merge_labels(
     return labels
 
 
-#: A view or another table by its name, its rows, and their ids if they have any.
-GroupTable = tuple[str, TableFile, Sequence[str | None] | None]
-
-
 def list_group_tables(
     views: Iterable[OpenView],
-    ids: Mapping[str, Sequence[str | None] | None],
+    ids: Ids,
     id_files: Mapping[str, str],
     labels: str | None,
     preprocessing: Preprocessing,
-) -> list[GroupTable]:
+) -> list[CellTable]:
     """List the tables that may hold groups: views, and the files of ids and labels.
 
     Parameters
@@ -235,13 +217,11 @@ def list_group_tables(
 
     Returns
     -------
-    list of GroupTable
+    list of CellTable
         The tables.
     """
     options, id_column = preprocessing.options, preprocessing.id_column
-    tables: list[GroupTable] = [
-        (v.name, v.label_table, ids[v.name]) for v in views if v.label_table is not None
-    ]
+    tables = _tables_of(views, ids)
     tables += [(path, open_table(path, options), ids[name]) for name, path in id_files.items()]
     if labels is not None:
         table = open_table(labels, options)
@@ -252,14 +232,14 @@ def list_group_tables(
     return tables
 
 
-def find_groups(column: str, tables: Sequence[GroupTable]) -> LabelCells | None:
+def find_groups(column: str, tables: Sequence[CellTable]) -> LabelCells | None:
     """Read the groups of rows, by id, or by view for rows without ids.
 
     Parameters
     ----------
     column : str
         Column of groups.
-    tables : sequence of GroupTable
+    tables : sequence of CellTable
         The tables to search.
 
     Returns
@@ -268,11 +248,8 @@ def find_groups(column: str, tables: Sequence[GroupTable]) -> LabelCells | None:
         The groups; tables that contradict each other raise an error. None if no table has the
         column.
     """
-    found = [(name, table, ids) for name, table, ids in tables if column in table.names]
-    if not found:
-        return None
-    parts = ((table, name, ids, table.read_text([column])[0]) for name, table, ids in found)
-    return _merge(parts, what="group")
+    found = [table for table in tables if column in table[1].names]
+    return _merge(found, lambda table: table.read_text([column])[0], "group") if found else None
 
 
 def parse_classes(known: Iterable[str]) -> dict[str, int | str]:

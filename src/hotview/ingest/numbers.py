@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from hotview._messages import Parameter, ParameterError
 from hotview._types import Array
+from hotview.datasets.options import Options
 from hotview.datasets.readers.errors import listed
-
-__all__ = [
-    "MARKS",
-    "NumberFormat",
-    "TwoReadingsError",
-    "count_cells",
-    "name_missing",
-    "recognize_numbers",
-    "refuse_groups",
-    "sole_decimal",
-    "split_marks",
-]
+from hotview.datasets.readers.tables import TableFile
 
 #: Cells of a column of numbers or dates that mean "missing", besides empty cells, NA and the like.
 MARKS = frozenset(("-", "--", "---", "–", "—", ".", "..", "?", "n.a.", "N.A."))
@@ -97,12 +87,12 @@ class NumberFormat:
         if cell is None or cell in MARKS:
             return np.nan
         parts = _split(cell)
-        value = None if parts is None else self._value(parts)
+        value = None if parts is None else self.read(parts)
         if parts is None or value is None or parts.unit != self.unit:
             raise ValueError(cell)
         return value
 
-    def _value(self, parts: _Parts) -> float | None:
+    def read(self, parts: _Parts) -> float | None:
         """Return a number without its unit; None if it is not written in this format."""
         digits, decimal = parts.digits, re.escape(self.decimal)
         whole = r"\d+"
@@ -112,6 +102,26 @@ class NumberFormat:
             return None
         plain = digits.replace(self.thousands or "\0", "").replace(self.decimal, ".")
         return float(f"{parts.sign}{plain}{parts.exponent}")
+
+    @property
+    def kind(self) -> str:
+        """What a column of this format holds."""
+        return f"numbers with the unit {self.unit!r}" if self.unit else "numbers"
+
+    def fits(self, options: Options) -> bool:
+        """Whether the format does not contradict what the user says of a file."""
+        return options.decimal in (None, self.decimal) and self.decimal != options.thousands
+
+    def recognize_again(self, column: TextColumn) -> NumberFormat | None:
+        """Find how a column of another file is written, in this format if it can be."""
+        try:
+            # Nothing in one file speaks for either decimal point.
+            return recognize_numbers(column, lambda: {".", ","})
+        except TwoReadingsError as error:
+            same = [f for f in error.formats if replace(f, unit=self.unit) == self]
+            if not same:
+                raise
+            return same[0]
 
     def describe(self, cells: Sequence[str | None]) -> str:
         """Return how the numbers of a column are read, with counts and examples of its cells."""
@@ -181,110 +191,59 @@ def count_cells(n: int) -> str:
     return f"{n:,} cell{'' if n == 1 else 's'}"
 
 
-def split_marks(cells: Sequence[str | None]) -> Counter[str]:
-    """Count the different cells of a column that are not missing and no mark of a missing one."""
-    return Counter(cell for cell in cells if cell is not None and cell not in MARKS)
-
-
-def recognize_numbers(
-    where: str,
-    column: str,
-    cells: Sequence[str | None],
-    given: Mapping[str, str | None],
-    other_decimals: Callable[[], set[str]],
-    file: str,
-) -> NumberFormat | None:
-    """Find how the numbers of a column of text are written.
+@dataclass(frozen=True)
+class TextColumn:
+    """A column of text, in which numbers or dates are recognized.
 
     Parameters
     ----------
-    where, column : str
-        The file and the column, for errors.
+    table : TableFile
+        Its table, with what the user says about it.
+    name : str
+        Its name.
     cells : sequence of (str or None)
-        The cells of the column.
-    given : dict of str to (str or None)
-        What the user says of the file: ``decimal`` and ``thousands``; None where not said.
-    other_decimals : callable
-        Returns the decimal points that other columns of the file show.
-    file : str
-        Name of the file in options, for errors.
-
-    Returns
-    -------
-    NumberFormat or None
-        None for a column that does not hold numbers. A column that can be read in two ways, or has
-        several units, or few cells that are no numbers, raises an error.
+        Its cells.
     """
-    counts = split_marks(cells)
-    parts = {cell: _split(cell) for cell in counts}
-    numbers = {cell: part for cell, part in parts.items() if part is not None}
-    n_known, n_numbers = counts.total(), sum(counts[cell] for cell in numbers)
-    n_limits = sum(counts[cell] for cell, part in numbers.items() if part.limit)
-    if n_limits == n_numbers or n_known - n_numbers >= _MAX_TEXT_FRACTION * n_known:
-        return None
-    if 2 * n_limits > n_numbers:
-        raise _unreadable(
-            f"{where}: column {column!r} holds numbers, but {n_limits:,} of {n_numbers:,} are "
-            "detection limits such as '<5', too many to read them as the limit. ",
-            "Replace them by numbers",
-            column,
+
+    table: TableFile
+    name: str
+    cells: Sequence[str | None]
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """How often a cell occurs that is not missing and no mark of a missing one."""
+        return Counter(cell for cell in self.cells if cell is not None and cell not in MARKS)
+
+    @cached_property
+    def numbers(self) -> dict[str, _Parts]:
+        """Different cells that are numbers, perhaps with a unit, taken apart."""
+        return {cell: parts for cell in self.counts if (parts := _split(cell)) is not None}
+
+    @cached_property
+    def grouped(self) -> list[str]:
+        """Different cells with one comma or point that may separate thousands."""
+        parts = self.numbers.items()
+        return [cell for cell, p in parts if re.fullmatch(r"\d{1,3}[.,]\d{3}", p.digits)]
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether many cells have groups of three digits and all others are below 1,000.
+
+        Numbers with three decimals would all have a separator, or some fewer decimals.
+        """
+        n_grouped = sum(self.counts[cell] for cell in self.grouped)
+        others = [p.digits for p in self.numbers.values() if p.digits.isdigit()]
+        return n_grouped >= _MIN_GROUPED and bool(others) and all(len(x) <= 3 for x in others)
+
+    def error(self, problem: str, remedy: str) -> ParameterError:
+        """Return an error with the ways out that there always are."""
+        return ParameterError(
+            f"{self.table.path}: {problem}. ",
+            f"{remedy}, leave the column out: {{drop}}, or treat it as categorical: "
+            "{categorical}.",
+            drop=[self.name],
+            categorical=[self.name],
         )
-    if n_numbers < n_known:
-        _refuse_words(where, column, cells, numbers, file)
-    unit = _find_unit(where, column, counts, numbers)
-    if unit is None:  # addresses, say
-        return None
-    formats = [replace(f, unit=unit) for f in _find_formats(list(numbers.values()), given)]
-    if not formats:
-        first = max(numbers, key=len)
-        raise _unreadable(
-            f"{where}: column {column!r} seems to hold numbers, such as {first!r}, but no decimal "
-            "point and separator of thousands fit all of them. ",
-            "Correct them",
-            column,
-        )
-    if len(formats) == 1:
-        return formats[0]
-    chosen = _choose_format(formats, counts, numbers, other_decimals())
-    if chosen is None:
-        raise _two_readings(where, column, next(_grouped(numbers)), formats, file)
-    return chosen
-
-
-def refuse_groups(where: str, column: str, cells: Sequence[str | None], file: str) -> None:
-    """Raise for a column such as 1.050, 12.500, 850, whose points seem to separate thousands."""
-    counts = split_marks(cells)
-    numbers = {cell: part for cell in counts if (part := _split(cell)) is not None}
-    if len(numbers) == len(counts) and _are_grouped(counts, numbers):
-        formats = [NumberFormat(), NumberFormat(",", ".")]
-        raise _two_readings(where, column, next(_grouped(numbers)), formats, file)
-
-
-def _unreadable(problem: str, remedy: str, column: str) -> ParameterError:
-    """Return the error for numbers that cannot be read, with the ways out that there always are."""
-    return ParameterError(
-        problem,
-        f"{remedy}, leave the column out: {{drop}}, or treat it as categorical: {{categorical}}.",
-        drop=[column],
-        categorical=[column],
-    )
-
-
-def _refuse_words(
-    where: str, column: str, cells: Sequence[str | None], numbers: Mapping[str, Any], file: str
-) -> None:
-    """Raise for a few cells that are no numbers: these are mistakes, or mean "missing"."""
-    known = [(row, cell) for row, cell in enumerate(cells, start=1) if cell is not None]
-    words = [(row, cell) for row, cell in known if cell not in numbers and cell not in MARKS]
-    row, word = words[0]
-    raise ParameterError(
-        f"{where}: column {column!r} holds numbers but for {len(words)} of {len(known)} cells, the "
-        f"first being {word!r} in row {row}. Correct them (an empty cell is a missing value), ",
-        "or, if it means that the value is missing: {missing}; or treat the column as categorical: "
-        "{categorical}.",
-        missing=name_missing(word, file),
-        categorical=[column],
-    )
 
 
 def name_missing(word: str, file: str) -> list[str] | dict[str, list[str]]:
@@ -298,81 +257,119 @@ def name_missing(word: str, file: str) -> list[str] | dict[str, list[str]]:
     return {file: [word]} if "=" in word else [word]
 
 
-def _find_unit(
-    where: str, column: str, counts: Counter[str], numbers: Mapping[str, _Parts]
-) -> str | None:
-    """Return the unit of all numbers of a column; raise if there are several, None if many."""
+def recognize_numbers(
+    column: TextColumn, other_decimals: Callable[[], set[str]]
+) -> NumberFormat | None:
+    """Find how the numbers of a column of text are written.
+
+    Parameters
+    ----------
+    column : TextColumn
+        The column.
+    other_decimals : callable
+        Returns the decimal points that other columns of the file show.
+
+    Returns
+    -------
+    NumberFormat or None
+        None for a column that does not hold numbers. A column that can be read in two ways, or has
+        several units, or few cells that are no numbers, raises an error.
+    """
+    counts, numbers = column.counts, column.numbers
+    n_known, n_numbers = counts.total(), sum(counts[cell] for cell in numbers)
+    n_limits = sum(counts[cell] for cell, part in numbers.items() if part.limit)
+    if n_limits == n_numbers or n_known - n_numbers >= _MAX_TEXT_FRACTION * n_known:
+        return None
+    if 2 * n_limits > n_numbers:
+        raise column.error(
+            f"column {column.name!r} holds numbers, but {n_limits:,} of {n_numbers:,} are "
+            "detection limits such as '<5', too many to read them as the limit",
+            "Replace them by numbers",
+        )
+    if n_numbers < n_known:
+        raise _words_error(column)
     units: Counter[str] = Counter()
     for cell, part in numbers.items():
         units[part.unit] += counts[cell]
-    if len(units) == 1 or len(units) > _MAX_UNITS:
-        return next(iter(units)) if len(units) == 1 else None
-    found = ", ".join(f"{unit!r}: {n:,}" if unit else f"none: {n:,}" for unit, n in units.items())
-    raise _unreadable(
-        f"{where}: expected one unit for all numbers of column {column!r}, but there are several "
-        f"(cells by unit: {found}). ",
-        "Convert them to one unit",
-        column,
+    if len(units) > _MAX_UNITS:  # addresses, say
+        return None
+    if len(units) > 1:
+        found = ", ".join(f"{u!r}: {n:,}" if u else f"none: {n:,}" for u, n in units.items())
+        raise column.error(
+            f"expected one unit for all numbers of column {column.name!r}, but there are several "
+            f"(cells by unit: {found})",
+            "Convert them to one unit",
+        )
+    formats = [replace(f, unit=next(iter(units))) for f in _find_formats(column)]
+    if not formats:
+        raise column.error(
+            f"column {column.name!r} seems to hold numbers, such as {max(numbers, key=len)!r}, but "
+            "no decimal point and separator of thousands fit all of them",
+            "Correct them",
+        )
+    if len(formats) == 1:
+        return formats[0]
+    others = other_decimals()
+    fitting = [f for f in formats if others == {f.decimal}]
+    if len(fitting) == 1:
+        return fitting[0]
+    fitting = [f for f in formats if f.thousands is not None]
+    if len(fitting) == 1 and column.is_grouped:
+        return fitting[0]
+    if others <= {"."} and not any("," in part.digits for part in numbers.values()):
+        for format in formats:
+            if format.decimal == "." and format.thousands is None:
+                return format
+    raise _two_readings(column, formats)
+
+
+def refuse_groups(column: TextColumn) -> None:
+    """Raise for a column such as 1.050, 12.500, 850, whose points seem to separate thousands."""
+    if len(column.numbers) == len(column.counts) and column.is_grouped:
+        raise _two_readings(column, [NumberFormat(), NumberFormat(",", ".")])
+
+
+def _words_error(column: TextColumn) -> ParameterError:
+    """Return the error for a few cells that are no numbers: these are mistakes, or "missing"."""
+    known = [(row, cell) for row, cell in enumerate(column.cells, start=1) if cell is not None]
+    words = [(row, cell) for row, cell in known if cell not in MARKS and cell not in column.numbers]
+    row, word = words[0]
+    return ParameterError(
+        f"{column.table.path}: column {column.name!r} holds numbers but for {len(words)} of "
+        f"{len(known)} cells, the first being {word!r} in row {row}. Correct them (an empty cell "
+        "is a missing value), ",
+        "or, if it means that the value is missing: {missing}; or treat the column as categorical: "
+        "{categorical}.",
+        missing=name_missing(word, column.table.name),
+        categorical=[column.name],
     )
 
 
-def _find_formats(numbers: Sequence[_Parts], given: Mapping[str, str | None]) -> list[NumberFormat]:
+def _find_formats(column: TextColumn) -> list[NumberFormat]:
     """Return the formats that fit all numbers and differ in what they read."""
+    numbers, options = column.numbers.values(), column.table.options
     found: dict[tuple[float | None, ...], NumberFormat] = {}
     marks = set("".join(part.digits for part in numbers))
-    separator = (given.get("thousands") or "").translate(_SPELLINGS)
+    separator = (options.thousands or "").translate(_SPELLINGS)
     for decimal, thousands in product(_DECIMALS, _THOUSANDS):
-        is_given = given.get("decimal") in (None, decimal) and decimal != separator
+        is_given = options.decimal in (None, decimal) and decimal != separator
         is_given &= thousands is None or separator in ("", thousands)
         if not is_given or decimal == thousands or (thousands and thousands not in marks):
             continue
         candidate = NumberFormat(decimal, thousands)
-        values = tuple(candidate._value(part) for part in numbers)
+        values = tuple(candidate.read(part) for part in numbers)
         if None not in values:
             found.setdefault(values, candidate)
     return list(found.values())
 
 
-def _choose_format(
-    formats: Sequence[NumberFormat],
-    counts: Counter[str],
-    numbers: Mapping[str, _Parts],
-    other_decimals: set[str],
-) -> NumberFormat | None:
-    """Choose between formats that read different numbers; None if nothing speaks for one."""
-    fitting = [f for f in formats if other_decimals == {f.decimal}]
-    if len(fitting) == 1:
-        return fitting[0]
-    grouped = [f for f in formats if f.thousands is not None]
-    if len(grouped) == 1 and _are_grouped(counts, numbers):
-        return grouped[0]
-    if other_decimals <= {"."} and not any("," in part.digits for part in numbers.values()):
-        return next((f for f in formats if f.decimal == "." and f.thousands is None), None)
-    return None
-
-
-def _grouped(numbers: Mapping[str, _Parts]) -> Iterator[str]:
-    """Yield the cells with one comma or point that may separate thousands."""
-    return (c for c, part in numbers.items() if re.fullmatch(r"\d{1,3}[.,]\d{3}", part.digits))
-
-
-def _are_grouped(counts: Counter[str], numbers: Mapping[str, _Parts]) -> bool:
-    """Whether many cells have groups of three digits and all others are below 1,000.
-
-    Numbers with three decimals would all have a separator, or some fewer decimals.
-    """
-    n_grouped = sum(counts[cell] for cell in _grouped(numbers))
-    others = [part.digits for part in numbers.values() if part.digits.isdigit()]
-    return n_grouped >= _MIN_GROUPED and bool(others) and all(len(x) <= 3 for x in others)
-
-
-def sole_decimal(cells: Sequence[str | None], given: Mapping[str, str | None]) -> str | None:
+def sole_decimal(column: TextColumn) -> str | None:
     """Return the decimal point that cells of numbers show; None if they show none beyond doubt."""
-    parts = [part for cell in split_marks(cells) if (part := _split(cell)) is not None]
-    formats = _find_formats(parts, given)
-    if len(formats) != 1 or not any(formats[0].decimal in part.digits for part in parts):
+    formats = _find_formats(column)
+    if len(formats) != 1:
         return None
-    return formats[0].decimal
+    decimal = formats[0].decimal
+    return decimal if any(decimal in part.digits for part in column.numbers.values()) else None
 
 
 class TwoReadingsError(ParameterError):
@@ -381,20 +378,18 @@ class TwoReadingsError(ParameterError):
     formats: Sequence[NumberFormat] = ()
 
 
-def _two_readings(
-    where: str, column: str, cell: str, formats: Sequence[NumberFormat], file: str
-) -> TwoReadingsError:
+def _two_readings(column: TextColumn, formats: Sequence[NumberFormat]) -> TwoReadingsError:
     """Return the error for numbers that can be read in two ways, with the option for each."""
-    parts = _split(cell)
-    assert parts is not None
+    cell, file = column.grouped[0], column.table.name
     plain, grouped = sorted(formats, key=lambda f: f.thousands is not None)
     other = Parameter("thousands", {file: grouped.thousands})
     if plain.thousands is not None:  # in a column of "1,000" and "1.000"
         other = Parameter("decimal", {file: grouped.decimal})
     error = TwoReadingsError(
-        f"{where}: the numbers of column {column!r} can be read in two ways, such as {cell!r}. ",
-        f"Pass {{decimal}} if it is {plain._value(parts):.10g}, or {{other}} if it is "
-        f"{grouped._value(parts):.10g}.",
+        f"{column.table.path}: the numbers of column {column.name!r} can be read in two ways, such "
+        f"as {cell!r}. ",
+        f"Pass {{decimal}} if it is {plain.read(column.numbers[cell]):.10g}, or {{other}} if it is "
+        f"{grouped.read(column.numbers[cell]):.10g}.",
         decimal={file: plain.decimal},
         other=other,
     )

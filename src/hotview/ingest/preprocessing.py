@@ -10,24 +10,13 @@ import numpy as np
 
 from hotview._messages import ParameterError
 from hotview._types import Array
-from hotview.datasets.files import Options
 from hotview.datasets.linking import IdMatcher, align_rows, check_spellings, take_rows
+from hotview.datasets.options import Options
+from hotview.datasets.readers.arrays import Matrix
 from hotview.datasets.readers.errors import did_you_mean, listed
-from hotview.datasets.readers.matlab import Matrix
 from hotview.ingest.columns import Column, EncodedTable, ViewColumns, encode_table
 from hotview.ingest.numbers import count_cells
-from hotview.ingest.tables import OpenView, open_views, read_ids
-
-__all__ = [
-    "AlignedRows",
-    "Preprocessing",
-    "TableRows",
-    "align_views",
-    "match_ids",
-    "match_rows",
-    "read_rows",
-    "read_view",
-]
+from hotview.ingest.tables import Ids, OpenView, open_views, read_ids
 
 
 @dataclass(frozen=True)
@@ -76,18 +65,13 @@ class Preprocessing:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "views": [[name, view.to_json()] for name, view in self.views.items()],
-            "id_column": self.id_column,
-            "label_column": self.label_column,
-            "drop": list(self.drop),
-            "text": dict(self.text),
-            **({} if self.group_column is None else {"group_column": self.group_column}),
-            **({"match_ids": list(self.match_ids)} if self.match_ids else {}),
-            **({} if self.batch_column is None else {"batch_column": self.batch_column}),
-        }
+        views = [[name, view.to_json()] for name, view in self.views.items()]
+        lists = {"drop": list(self.drop), "match_ids": list(self.match_ids)}
+        values = {**vars(self), **lists, "views": views, "text": dict(self.text)}
+        optional = ("group_column", "match_ids", "batch_column")
+        return {name: x for name, x in values.items() if x or name not in optional}
 
-    def make_matcher(self, ids: Mapping[str, Sequence[str | None] | None]) -> IdMatcher:
+    def make_matcher(self, ids: Ids) -> IdMatcher:
         """Return what spells ids like those of the views."""
         matcher = IdMatcher(self.match_ids)
         for name, own in ids.items():
@@ -170,10 +154,10 @@ def read_rows(
 
 
 def match_ids(
-    ids: Mapping[str, list[str | None] | None],
+    ids: Ids,
     preprocessing: Preprocessing,
     others: Mapping[str, Sequence[str | None]] | None = None,
-) -> dict[str, list[str | None] | None]:
+) -> Ids:
     """Return the ids of all views in one spelling; raise if more would match in another one.
 
     Parameters
@@ -188,7 +172,7 @@ def match_ids(
     if not preprocessing.match_ids:
         own = {f"view {name!r}": column for name, column in ids.items() if column is not None}
         check_spellings({**own, **(others or {})})
-        return dict(ids)
+        return ids
     matcher = preprocessing.make_matcher(ids)
     return {
         name: column and matcher.spell_all(f"view {name!r}", column) for name, column in ids.items()
@@ -231,9 +215,7 @@ def _check_width(view: OpenView, width: int, columns: ViewColumns) -> None:
         )
 
 
-def read_view(
-    view: OpenView, columns: ViewColumns, ids: Sequence[str | None] | None
-) -> EncodedTable:
+def read_view(view: OpenView, columns: ViewColumns, ids: list[str | None] | None) -> EncodedTable:
     """Return the rows of a view as numbers, with notes on differences from the training data."""
     if view.table is None:
         assert view.X is not None
@@ -306,7 +288,18 @@ def align_views(rows: Mapping[str, TableRows]) -> AlignedRows:
     """
     ids = {name: view.ids for name, view in rows.items() if view.ids is not None}
     if not ids:
-        return _align_by_position({name: view.X for name, view in rows.items()})
+        counts = {name: int(view.X.shape[0]) for name, view in rows.items()}
+        n_rows = next(iter(counts.values()))
+        if set(counts.values()) != {n_rows}:
+            raise ParameterError(
+                "Expected the same number of rows in all views, because without ids row i is the "
+                "same individual in each, but there are "
+                f"{', '.join(f'{name}: {n}' for name, n in counts.items())}. ",
+                "Predict one view at a time, or fit with {id_column}.",
+            )
+        present = dict.fromkeys(rows, np.ones(n_rows, dtype=bool))
+        views = {name: view.X for name, view in rows.items()}
+        return AlignedRows(np.arange(1, n_rows + 1), views, False, present)
     if without := [name for name in rows if name not in ids]:
         raise ParameterError(
             f"Expected ids in all views or in none, but {listed(without)} have none. ",
@@ -316,17 +309,3 @@ def align_views(rows: Mapping[str, TableRows]) -> AlignedRows:
     all_ids, positions = align_rows(ids)
     views = {name: take_rows(rows[name].X, where) for name, where in positions.items()}
     return AlignedRows(all_ids, views, True, {n: where >= 0 for n, where in positions.items()})
-
-
-def _align_by_position(views: dict[str, Matrix]) -> AlignedRows:
-    counts = {name: int(X.shape[0]) for name, X in views.items()}
-    n_rows = next(iter(counts.values()))
-    if set(counts.values()) != {n_rows}:
-        raise ParameterError(
-            "Expected the same number of rows in all views, because without ids row i is the same "
-            "individual in each, but there are "
-            f"{', '.join(f'{name}: {n}' for name, n in counts.items())}. ",
-            "Predict one view at a time, or fit with {id_column}.",
-        )
-    present = dict.fromkeys(views, np.ones(n_rows, dtype=bool))
-    return AlignedRows(np.arange(1, n_rows + 1), views, False, present)

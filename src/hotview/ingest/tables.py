@@ -6,30 +6,18 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from hotview._messages import ParameterError
-from hotview.datasets.files import (
-    FORMATS,
-    TABLES,
-    File,
-    Options,
-    list_files,
-    open_file,
-    read_file,
-)
+from hotview.datasets.files import FORMATS, TABLES, open_file, read_file
+from hotview.datasets.options import File, Options, list_files
+from hotview.datasets.readers.arrays import Matrix
 from hotview.datasets.readers.errors import unknown_error
-from hotview.datasets.readers.matlab import Matrix
-from hotview.datasets.readers.obs import ObsTable, read_obs
+from hotview.datasets.readers.h5ad import ObsTable, read_obs
 from hotview.datasets.readers.tables import TableFile
 
-__all__ = [
-    "OpenView",
-    "open_table",
-    "open_views",
-    "read_batches",
-    "read_ids",
-    "split_name",
-]
+#: Ids of the rows of every view, None for one without ids; None for a missing id.
+Ids: TypeAlias = Mapping[str, "list[str | None] | None"]
 
 
 @dataclass(frozen=True)
@@ -207,15 +195,15 @@ def read_ids(
         if name not in names:
             raise unknown_error(f"No view is called {name!r}", name, names, "ids")
     tables = {name: open_table(path, options) for name, path in files.items()}
-    ids: dict[str, list[str | None] | None] = {}
+    ids: dict[str, list[str | None] | None] = dict.fromkeys(names)
+    if id_column is None:
+        return ids
     for view in views:
         table = tables.get(view.name, view.table)
-        if id_column is None or table is None:
-            ids[view.name] = None
-            if id_column is not None and view.obs is not None:
-                in_obs = id_column in view.obs.names
-                ids[view.name] = view.obs.read_text([id_column])[0] if in_obs else [*view.obs.cells]
-        else:
+        if table is not None:
             table.check_columns([id_column], f" to link view {view.name!r} by")
             [ids[view.name]] = table.read_text([id_column])
+        elif view.obs is not None:
+            in_obs = id_column in view.obs.names
+            ids[view.name] = view.obs.read_text([id_column])[0] if in_obs else [*view.obs.cells]
     return ids

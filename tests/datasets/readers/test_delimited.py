@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hotview.datasets import read_views
+from hotview.datasets.options import Options
 from hotview.datasets.readers.delimited import TextTable
 from hotview.datasets.readers.tables import escape_formulas
 
@@ -167,7 +168,7 @@ def test_the_line_is_counted_through_blank_lines_and_cells_of_several_lines(
     path.write_bytes(text.encode(encoding))
     message = rf"'id' of .*lab\.csv, in the row that begins in line {line},"
     with pytest.raises(ValueError, match=message):
-        TextTable(path, encoding=encoding).read_text(["id"])
+        TextTable(path, options=Options(encoding=encoding)).read_text(["id"])
 
 
 NOTE = 'a,note\n1,"two\nlines, ""quoted"""\n2,caf\xe9\n'.encode("latin-1")
@@ -276,7 +277,7 @@ def test_the_encoding_is_proposed_and_the_file_then_read(tmp_path, encoding, con
     with pytest.raises(ValueError, match=rf"not UTF-8.*encoding=\{{'lab': '{encoding}'\}}"):
         read_views(path)
     np.testing.assert_array_equal(read_views(path, encoding=encoding)["lab"], [[1, 2], [3, 4]])
-    names = TextTable(path, encoding=encoding).names
+    names = TextTable(path, options=Options(encoding=encoding)).names
     assert names == content.decode(encoding).lstrip("\ufeff").splitlines()[0].split(",")
 
 
@@ -286,7 +287,7 @@ def test_letters_far_down_are_read_in_their_encoding_and_no_other(path, encoding
     path.write_bytes(("x,word\n" + "".join(f"1,{c}\n" for c in cells)).encode(encoding))
     with pytest.raises(ValueError, match=f"encoding={{'lab': '{encoding}'}}"):
         TextTable(path).find_text()
-    table = TextTable(path, encoding=encoding)
+    table = TextTable(path, options=Options(encoding=encoding))
     assert table.find_text() == ["word"]
     assert table.read_text(["word"]) == [cells]
     for other in ("ascii", "utf-16", "shift_jis"):
@@ -296,12 +297,13 @@ def test_letters_far_down_are_read_in_their_encoding_and_no_other(path, encoding
 
 def test_more_cells_may_mean_missing_and_points_be_text(path):
     path.write_text("a,b, c\n-99,x, -99\n2,unknown, 3\n.,y, .\n")
-    table = TextTable(path, missing=["-99", "unknown", "."])
+    table = TextTable(path, options=Options(missing=["-99", "unknown", "."]))
     assert table.find_text() == ["b"]
     np.testing.assert_array_equal(table.read(["a", " c"]), [[np.nan] * 2, [2, 3], [np.nan] * 2])
     assert table.read_text(["b"]) == [["x", None, "y"]]
     path.write_text("a;b;c\n1,5;1.250;7\n2,5;3.500;8\n")
-    table = TextTable(path, delimiter=";", decimal=",")  # a point is not a part of numbers then
+    options = Options(delimiter=";", decimal=",")  # a point is not a part of numbers then
+    table = TextTable(path, options=options)
     assert table.find_text() == ["b"]
     np.testing.assert_array_equal(table.read(["a", "c"]), [[1.5, 7], [2.5, 8]])
     assert table.read_text(["b"]) == [["1.250", "3.500"]]

@@ -12,7 +12,7 @@ from openpyxl.worksheet.formula import ArrayFormula
 
 from hotview.datasets import read_views
 from hotview.datasets.files import Options
-from hotview.datasets.readers.excel import read_sheet
+from hotview.datasets.readers.arrow import read_sheet
 from hotview.ingest.tables import open_table
 
 NAN = np.nan

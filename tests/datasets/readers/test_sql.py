@@ -8,7 +8,7 @@ import pytest
 
 from hotview._messages import Parameter
 from hotview.datasets import read_views
-from hotview.datasets.files import Options
+from hotview.datasets.options import Options
 from hotview.datasets.readers.arrow import read_query
 from hotview.ingest.tables import open_table
 
@@ -75,7 +75,7 @@ def test_one_of_several_tables_is_to_be_chosen(path):
 def test_a_query_that_fails_is_one_line(path, query, message):
     write(path, PEOPLE)
     with pytest.raises(ValueError, match=rf"lab\.duckdb: .*{message}") as caught:
-        read_query(path, query=query)
+        read_query(path, options=Options(query=query))
     assert "\n" not in str(caught.value)
 
 
@@ -101,7 +101,7 @@ def test_a_query_has_no_access_to_other_files_and_changes_nothing(path, tmp_path
     changes = query.split()[0] in ("DROP", "DELETE", "UPDATE", "CREATE")
     message = "read-only" if changes else r"lab\.duckdb: the query .* fails"
     with pytest.raises(ValueError, match=message):
-        read_query(path, query=query.format(secret=secret, folder=tmp_path))
+        read_query(path, options=Options(query=query.format(secret=secret, folder=tmp_path)))
     assert sorted(tmp_path.iterdir()) == before
     assert path.read_bytes() == content
 

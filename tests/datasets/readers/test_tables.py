@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hotview.datasets import read_views
+from hotview.datasets.options import Options
 from hotview.datasets.readers.arrow import ArrowTable
 from hotview.datasets.readers.errors import did_you_mean, listed, reading, within_memory
 from hotview.datasets.readers.parquet import ParquetTable
@@ -122,7 +123,7 @@ def test_numbers(table):
     assert X.dtype == np.float64
     with pytest.raises(ValueError, match=r"column 'sex' holds string, not numbers \('F' in row 1"):
         table.read(["age", "sex"])
-    table.missing = ["31", "2.0", "?", "0"]
+    table.options = Options(missing=["31", "2.0", "?", "0"])
     X = table.read(["age", "dose", "ill"])  # 0 is no number in a column of truth values
     np.testing.assert_array_equal(X, [[NAN, 1.5, 1], [NAN, NAN, 0], [58, NAN, NAN]])
 

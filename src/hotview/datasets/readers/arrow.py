@@ -1,9 +1,11 @@
-"""Tables in Arrow's memory format, results of SQL queries among them."""
+"""Tables in Arrow's memory format: in memory, of a sheet, or the result of a query."""
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +15,20 @@ from hotview._lazy import LazyRows
 from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview._validation.containers import is_numeric_arrow
-from hotview.datasets.readers.errors import listed, reading
+from hotview.datasets.options import NO_OPTIONS, Options
+from hotview.datasets.readers.errors import did_you_mean, listed, reading
 from hotview.datasets.readers.tables import (
     LARGEST_INTEGER,
     TableFile,
+    as_text,
+    header_error,
     integer_error,
     is_number,
     refuse_duplicates,
     text_error,
 )
 
+_XLSX = "an xlsx file"
 #: A query reads this database and nothing else.
 _SETTINGS: dict[str, Any] = {
     "enable_external_access": "false",
@@ -39,18 +45,20 @@ class ArrowColumns(TableFile):
         Where the table comes from, for messages: a file, or a name.
     schema : pyarrow.Schema
         Its columns and their types.
-    name : str, default=""
-        Name of the file in options.
+    name, options : str and Options
+        As of `TableFile`.
     """
 
     _kind = "a table"
 
-    def __init__(self, path: Path | str, schema: Any, *, name: str = "") -> None:
+    def __init__(
+        self, path: Path | str, schema: Any, name: str = "", options: Options = NO_OPTIONS
+    ) -> None:
         refuse_duplicates(path, schema.names)
         # An index that is only a range is described by a dict and takes no column.
         index = (schema.pandas_metadata or {}).get("index_columns", [])
         saved = [name for name in index if isinstance(name, str) and name in schema.names]
-        super().__init__(path, schema.names, saved, name=name)
+        super().__init__(path, schema.names, saved, name, options)
         self._schema = schema
 
     @abstractmethod
@@ -60,7 +68,7 @@ class ArrowColumns(TableFile):
     def _read(self, names: list[str]) -> Array | LazyRows:
         table = self._select(names)
         X = np.empty((table.num_rows, len(names)), dtype=number_dtype(table.schema.types))
-        fill_numbers(self.path, names, X, table, missing=self.missing)
+        fill_numbers(self.path, names, X, table, missing=self.options.missing or ())
         return X
 
     def _read_text(self, names: list[str]) -> list[list[str | None]]:
@@ -85,10 +93,8 @@ class ArrowTable(ArrowColumns):
         Where the table comes from, for messages: a file, or a name.
     table : pyarrow.Table
         The table.
-    name : str, default=""
-        Name of the file in options.
-    missing : sequence of str, default=()
-        Cells that mean "missing", besides the usual ones.
+    name, options : str and Options
+        As of `TableFile`.
 
     Examples
     --------
@@ -99,10 +105,10 @@ class ArrowTable(ArrowColumns):
     """
 
     def __init__(
-        self, path: Path | str, table: Any, *, name: str = "", missing: Sequence[str] = ()
+        self, path: Path | str, table: Any, name: str = "", options: Options = NO_OPTIONS
     ) -> None:
-        super().__init__(path, table.schema, name=name)
-        self._table, self.missing = table, missing
+        super().__init__(path, table.schema, name, options)
+        self._table = table
 
     def _select(self, names: list[str]) -> Any:
         return self._table.select(names)
@@ -154,13 +160,10 @@ def read_cells(path: Path | str, column: Any, kind: str) -> list[str | None]:
         text = column if _is_text(column.type) else column.cast(pa.string())
         cells: list[str | None] = text.to_pylist()
         if pa.types.is_floating(column.type):  # ids, as whole numbers are written: not 1e+11
-            numbers = zip(cells, column.to_pylist(), strict=True)
-            return [str(int(x)) if _is_whole(x) else cell for cell, x in numbers]
+            for row, x in enumerate(column.to_pylist()):
+                if x is not None and abs(x) <= LARGEST_INTEGER and float(x).is_integer():
+                    cells[row] = str(int(x))
         return cells
-
-
-def _is_whole(number: float | None) -> bool:
-    return number is not None and abs(number) <= LARGEST_INTEGER and float(number).is_integer()
 
 
 def fill_numbers(
@@ -206,23 +209,8 @@ def fill_numbers(
             X[np.isin(values, markers), j] = np.nan
 
 
-def read_query(path: Path, name: str = "", *, query: str | None = None) -> ArrowTable:
-    """Read the result of a query to a database, which is opened read-only.
-
-    Parameters
-    ----------
-    path : Path
-        A DuckDB file.
-    name : str, default=""
-        Name of the file in options.
-    query : str or None, default=None
-        The query; None reads a database of one table.
-
-    Returns
-    -------
-    ArrowTable
-        The result.
-    """
+def read_query(path: Path, name: str = "", options: Options = NO_OPTIONS) -> ArrowTable:
+    """Read the result of a query to a DuckDB file, or its only table, without changing it."""
     try:
         import duckdb
     except ImportError as error:
@@ -232,7 +220,7 @@ def read_query(path: Path, name: str = "", *, query: str | None = None) -> Arrow
     with reading(path, "a DuckDB database"):
         database = duckdb.connect(str(path), read_only=True, config=_SETTINGS)
     with database:
-        query = query or _query_of_one_table(path, name, database)
+        query = options.query or _query_of_one_table(path, name, database)
         try:
             result = database.sql(query)
             table = None if result is None else result.to_arrow_table()
@@ -242,7 +230,7 @@ def read_query(path: Path, name: str = "", *, query: str | None = None) -> Arrow
             raise ValueError(f"{path}: the query {query!r} fails: {reason}") from error
     if table is None or table.num_rows == 0:
         raise ValueError(f"{path}: the query {query!r} returns no rows. Correct it.")
-    return ArrowTable(path, table, name=name)
+    return ArrowTable(path, table, name, options)
 
 
 def _query_of_one_table(path: Path, name: str, database: Any) -> str:
@@ -255,3 +243,108 @@ def _query_of_one_table(path: Path, name: str, database: Any) -> str:
             query={name: next(iter(queries), "")},
         )
     return queries[0]
+
+
+def read_sheet(path: Path, name: str = "", options: Options = NO_OPTIONS) -> ArrowTable:
+    """Read a sheet of an xlsx file; formulas have the values that were stored with them."""
+    import pyarrow as pa
+
+    rows = _read_cells(path, name, options.sheet, values=True)
+    if any(cell is None for row in rows for cell in row):
+        _refuse_formulas(path, rows, _read_cells(path, name, options.sheet, values=False))
+    # Empty rows and columns at the end are left out.
+    used = [i for i, row in enumerate(rows) if any(cell is not None for cell in row)]
+    if not used or used[-1] == 0:
+        raise ValueError(f"{path}: expected a sheet with a row of names and rows below.")
+    rows = rows[: used[-1] + 1]
+    width = max(j + 1 for row in rows for j, cell in enumerate(row) if cell is not None)
+    rows = [[*row[:width], *[None] * (width - len(row))] for row in rows]
+    names, rows = _name_columns(path, rows, options.header)
+    columns = list(zip(*rows, strict=True))
+    # A column without a name and without cells is only a gap between others.
+    kept = [j for j, column in enumerate(columns) if names[j] or any(x is not None for x in column)]
+    with reading(path, _XLSX):
+        arrays = [pa.array(_as_column(columns[j])) for j in kept]
+    table = pa.table(arrays, names=[names[j] for j in kept])
+    opened = ArrowTable(path, table, name, options)
+    opened.saved_index = [column for column in opened.names if not column]
+    return opened
+
+
+def _read_cells(path: Path, name: str, sheet: str | None, *, values: bool) -> list[list[Any]]:
+    """Return the cells of a sheet."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError as error:
+        raise ImportError(
+            f'Reading {path} needs openpyxl. Run pip install "hotview[excel]", or save the sheet '
+            "as csv."
+        ) from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about styles and the like, which are not read
+        with reading(path, _XLSX):
+            book = load_workbook(path, read_only=True, data_only=values)
+        try:
+            chosen = _choose_sheet(path, name, sheet, book.sheetnames)
+            with reading(path, _XLSX):
+                cells = book[chosen].iter_rows(values_only=True)
+                return [
+                    [None if isinstance(x, str) and not x.strip() else x for x in row]
+                    for row in cells
+                ]
+        finally:
+            book.close()
+
+
+def _choose_sheet(path: Path, name: str, sheet: str | None, sheets: list[str]) -> str:
+    if sheet is None and len(sheets) == 1:
+        return sheets[0]
+    if sheet is None:
+        raise ParameterError(
+            f"{path} has {len(sheets)} sheets: {listed(sheets)}. ",
+            "Choose one: {sheet}.",
+            sheet={name: sheets[0]},
+        )
+    if sheet not in sheets:
+        raise ValueError(f"{path} has no sheet {sheet!r}.{did_you_mean(sheet, sheets)}")
+    return sheet
+
+
+def _refuse_formulas(path: Path, rows: list[list[Any]], formulas: list[list[Any]]) -> None:
+    """Raise if a formula has no stored value: it would seem to be a missing one."""
+    for i, (row, stored) in enumerate(zip(rows, formulas, strict=False)):
+        for cell, formula in zip(row, stored, strict=False):
+            if cell is None and formula is not None:
+                text = getattr(formula, "text", formula)  # of an array formula
+                raise ValueError(
+                    f"{path}: the formula {text!r} in row {i + 1} has no stored value. Open the "
+                    "file in a spreadsheet program and save it, which computes the values."
+                )
+
+
+def _name_columns(
+    path: Path, rows: list[list[Any]], header: bool | None
+) -> tuple[list[str], list[list[Any]]]:
+    """Return the names of columns, and the rows below."""
+    if header is False:
+        return [f"column_{j}" for j in range(len(rows[0]))], rows
+    first = [cell for cell in rows[0] if cell is not None]
+    if len(first) < min(2, len(rows[0])):
+        found = f"it has the one cell {first[0]!r}" if first else "it is empty"
+        raise ValueError(
+            f"{path}: expected names of columns in the first row of the sheet, but {found}. Remove "
+            "the rows above the names."
+        )
+    if header is None and all(isinstance(cell, int | float) for cell in first):
+        raise header_error(path, "row", map(str, first))
+    return ["" if cell is None else str(cell).strip() for cell in rows[0]], rows[1:]
+
+
+def _as_column(cells: Sequence[Any]) -> list[Any]:
+    """Return cells of one type: numbers, truth values or dates, or else text."""
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if kinds == {int, float}:
+        return [None if cell is None else float(cell) for cell in cells]
+    if len(kinds) <= 1 or kinds <= {date, datetime}:
+        return list(cells)
+    return [None if cell is None else as_text(cell) for cell in cells]

@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview._validation.containers import line_break_error
+from hotview.datasets.options import NO_OPTIONS, Options
 from hotview.datasets.readers.errors import reading, unreadable
 from hotview.datasets.readers.tables import (
     LARGEST_INTEGER,
@@ -49,21 +51,9 @@ class TextTable(TableFile):
     ----------
     path : Path
         The file, compressed if its name ends in ``.gz``.
-    header : bool or None, default=None
-        Whether the first line holds names; None refuses a first line of numbers.
-    delimiter : str or None, default=None
-        Separator of cells; None is ``default_delimiter``, and refuses a file that seems to use
-        another.
-    decimal : str, default="."
-        Decimal point.
-    encoding : str or None, default=None
-        Encoding of the text; None is UTF-8.
-    missing : sequence of str, default=()
-        Cells that mean "missing", besides the usual ones.
-    default_delimiter : str, default=","
-        Delimiter of the file's format.
-    name : str, default=""
-        Name of the file in options; by default that of the file without its ending.
+    name, options : str and Options
+        As of `TableFile`. Without a delimiter, a file that seems to use another than that of its
+        ending is refused; without `header`, a first line of numbers.
 
     Examples
     --------
@@ -71,27 +61,20 @@ class TextTable(TableFile):
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "a.csv")
     ...     _ = path.write_text("age;weight\n31;70,5\n;82,0\n")
-    ...     TextTable(path, delimiter=";", decimal=",").read(["weight", "age"])
+    ...     TextTable(path, options=Options(delimiter=";", decimal=",")).read(["weight", "age"])
     array([[70.5, 31. ],
            [82. ,  nan]])
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        header: bool | None = None,
-        delimiter: str | None = None,
-        decimal: str = ".",
-        encoding: str | None = None,
-        missing: Sequence[str] = (),
-        default_delimiter: str = ",",
-        name: str = "",
-    ) -> None:
-        self.has_header, self._point = header is not False, decimal
+    def __init__(self, path: Path, name: str = "", options: Options = NO_OPTIONS) -> None:
+        self.path, self.name = path, name or path.name.partition(".")[0]
+        self._encoding = encoding = options.encoding
+        self._point, self.has_header = options.decimal_point, options.header is not False
+        is_tsv = path.name.lower().removesuffix(".gz").endswith(".tsv")
+        self.delimiter = options.delimiter or ("\t" if is_tsv else ",")
+        missing = _spellings(options.missing or ())
+        self._markers = (*MISSING, *missing, *(f" {marker}" for marker in missing))
         self._rows_are_checked = False
-        self.delimiter, self.missing = delimiter or default_delimiter, _spellings(missing)
-        self.path, self.name, self._encoding = path, name or path.name.partition(".")[0], encoding
         try:
             cells, has_rows = _first_line(path, self.delimiter, encoding)
         except ValueError as error:
@@ -115,14 +98,16 @@ class TextTable(TableFile):
                 delimiter={self.name: mark},
             )
         others = [mark for mark in DELIMITERS if mark in cells[0]]
-        if delimiter is None and len(cells) == 1 and others:
+        if options.delimiter is None and len(cells) == 1 and others:
             raise ParameterError(
                 f"{path}: the first line is one single cell, {cells[0][:60]!r}. If its columns are "
                 f"separated by {others[0]!r}, ",
                 "pass {delimiter}.",
                 delimiter={self.name: others[0]},
             )
-        if header is None and all(cell in self._markers or is_number(cell) for cell in cells):
+        if options.header is None and all(
+            cell in self._markers or is_number(cell) for cell in cells
+        ):
             raise header_error(path, "line", cells)
         names = [f"column_{j}" for j in range(len(cells))]
         if self.has_header:
@@ -130,14 +115,9 @@ class TextTable(TableFile):
             refuse_duplicates(path, names)
         self._stored = dict(zip(names, cells if self.has_header else names, strict=True))
         unnamed = [column for column in names if not column.strip()]
-        super().__init__(path, names, unnamed, name=name)
+        super().__init__(path, names, unnamed, name, replace(options, missing=missing))
         if self.has_header and not has_rows:
             raise ValueError(f"{path} has a line of column names but no rows.")
-
-    @property
-    def _markers(self) -> tuple[str, ...]:
-        """Cells that mean "missing", with or without a space before them."""
-        return (*MISSING, *self.missing, *(f" {marker}" for marker in self.missing))
 
     def _read(self, names: list[str]) -> Array:
         import pyarrow as pa
@@ -148,10 +128,16 @@ class TextTable(TableFile):
         for j in range(len(names)):
             X[:, j] = table.column(j).to_numpy()
         large = {
-            name: np.flatnonzero(abs(x) >= LARGEST_INTEGER)
-            for name, x in zip(names, X.T, strict=True)
+            n: np.flatnonzero(abs(x) >= LARGEST_INTEGER) for n, x in zip(names, X.T, strict=True)
         }
-        self._refuse_long_integers({name: rows for name, rows in large.items() if len(rows)})
+        if suspects := {name: rows for name, rows in large.items() if len(rows)}:
+            text = self._convert(list(suspects), pa.string())
+            for name, rows in suspects.items():
+                for cell in text.column(name).take(pa.array(rows)).to_pylist():
+                    match = re.fullmatch(r"[+-]?0*(\d*)", cell.strip())
+                    # int() refuses thousands of digits, and 2**53 has 16.
+                    if match and (len(match[1]) > 16 or int(match[1] or 0) > LARGEST_INTEGER):
+                        raise integer_error(self.path, name, cell)
         return X
 
     def _read_text(self, names: list[str]) -> Iterator[list[str | None]]:
@@ -276,7 +262,8 @@ class TextTable(TableFile):
                 f"{self.path} is not text in the encoding {self._encoding}. ",
                 "Pass another {encoding}, or save it again with the encoding UTF-8.",
             )
-        if not _is_text(self.path):
+        guess = _guess_encoding(self.path)
+        if guess is None:
             return ValueError(
                 f"{self.path} is not text, but a file of another format whose name ends like that "
                 "of a text table. Save it as csv, or rename it, such as to .xlsx."
@@ -284,7 +271,7 @@ class TextTable(TableFile):
         return ParameterError(
             f"{self.path} is not UTF-8 text. ",
             "Try {encoding}, or save it again with the encoding UTF-8.",
-            encoding={self.name: _guess_encoding(self.path)},
+            encoding={self.name: guess},
         )
 
     def _row(self, number: str) -> str:
@@ -293,9 +280,18 @@ class TextTable(TableFile):
 
     def _check_rows(self, n_rows: int) -> None:
         """Refuse lines that are not rows as they should be, once per file."""
-        if not self._rows_are_checked:
-            self._refuse_blank_lines(n_rows)
-            self._refuse_swallowed_rows(n_rows)
+        from pyarrow.csv import ConvertOptions
+
+        if self._rows_are_checked:
+            return
+        if len(self.names) == 1:  # a blank line may be a missing value
+            rows = self._read_arrow(ConvertOptions(), ignore_empty_lines=False)
+            if rows.num_rows != n_rows:
+                raise ValueError(
+                    f"{self.path} has the one column {self.names[0]!r} and a blank line, which "
+                    "may be a missing value or nothing. Write NA on that line, or remove it."
+                )
+        self._refuse_swallowed_rows(n_rows)
         self._rows_are_checked = True
 
     def _refuse_swallowed_rows(self, n_rows: int) -> None:
@@ -342,32 +338,6 @@ class TextTable(TableFile):
             return True
         begins = len(last) > j and fits(last[:j])
         return begins and any(len(x) >= n - j and fits(x[: n - j], j) for x in before)
-
-    def _refuse_blank_lines(self, n_rows: int) -> None:
-        """Refuse a blank line in a file of one column, where it may be a missing value."""
-        from pyarrow.csv import ConvertOptions
-
-        if len(self.names) > 1:
-            return
-        if self._read_arrow(ConvertOptions(), ignore_empty_lines=False).num_rows != n_rows:
-            raise ValueError(
-                f"{self.path} has the one column {self.names[0]!r} and a blank line, which may be "
-                f"a missing value or nothing. Write NA on that line, or remove it."
-            )
-
-    def _refuse_long_integers(self, suspects: dict[str, Array]) -> None:
-        """Refuse whole numbers that float64 cannot represent, given the rows of large numbers."""
-        import pyarrow as pa
-
-        if not suspects:
-            return
-        table = self._convert(list(suspects), pa.string())
-        for name, rows in suspects.items():
-            for cell in table.column(name).take(pa.array(rows)).to_pylist():
-                match = re.fullmatch(r"[+-]?0*(\d*)", cell.strip())
-                # int() refuses thousands of digits, and 2**53 has 16.
-                if match and (len(match[1]) > 16 or int(match[1] or 0) > LARGEST_INTEGER):
-                    raise integer_error(self.path, name, cell)
 
 
 def _first_line(path: Path, delimiter: str, encoding: str | None) -> tuple[list[str], bool]:
@@ -416,23 +386,17 @@ def _looks_like_utf8(path: Path, encoding: str) -> bool:
         return False
 
 
-def _is_text(path: Path) -> bool:
-    """Whether a file that is not UTF-8 may be text; in UTF-16 every second byte is 0."""
-    with _open(path) as stream:
-        start = stream.read(2**12)
-    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return True
-    few, many = sorted((start[::2].count(0), start[1::2].count(0)))
-    may_be_text = many == 0 or (few == 0 and 8 * many > len(start))
-    return may_be_text and not start.startswith((b"PK\3\4", b"\xd0\xcf\x11\xe0"))
-
-
-def _guess_encoding(path: Path) -> str:
-    """Return the encoding that bytes of a file suggest: UTF-16, Windows' or Latin-1."""
+def _guess_encoding(path: Path) -> str | None:
+    """Return the encoding that bytes of a file suggest: UTF-16, Windows' or Latin-1; or no text."""
     with _open(path) as stream:
         start = stream.read(2**20)
         if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
             return "utf-16"
+        head = start[: 2**12]
+        few, many = sorted((head[::2].count(0), head[1::2].count(0)))
+        may_be_text = many == 0 or (few == 0 and 8 * many > len(head))  # every second byte is 0
+        if not may_be_text or head.startswith((b"PK\3\4", b"\xd0\xcf\x11\xe0")):
+            return None
         if b"\0" in start:
             return "utf-16-le" if start[1:2] == b"\0" else "utf-16-be"
         while start:

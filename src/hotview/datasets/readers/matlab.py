@@ -1,27 +1,27 @@
-"""MATLAB files: versions 4 to 7 read by `mat5`, version 7.3 (HDF5) by h5py."""
+"""MATLAB files: versions 4 to 7 are read by scipy in another process, version 7.3 by h5py."""
 
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import repeat
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array, issparse
 
-from hotview._lazy import LazyRows
+from hotview._messages import ParameterError
 from hotview._types import Array
+from hotview.datasets.options import File, Options
+from hotview.datasets.readers import reader_process
+from hotview.datasets.readers.arrays import CHOOSE, Matrix, as_view
 from hotview.datasets.readers.errors import did_you_mean, reading
-from hotview.datasets.readers.hdf5 import open_hdf5
-from hotview.datasets.readers.mat5 import DTYPES, list_variables
-
-Matrix: TypeAlias = "Array | csr_array[Any] | LazyRows"
+from hotview.datasets.readers.reader_process import DTYPES, READABLE, open_hdf5
 
 #: Rows or columns of the sparse matrices of a file, per byte of it and in any case.
 _SPARSE_PER_BYTE, _SPARSE_AT_LEAST = 8, 10**7
-
-READABLE = {*DTYPES, "sparse", "cell"}
 
 
 def read_mat(
@@ -80,14 +80,23 @@ def read_mat(
             # "#refs#" and "#subsystem#" hold the insides of cells and objects.
             classes = {name: _hdf5_class(file[name]) for name in file if not name.startswith("#")}
         chosen = _choose(path, classes, names)
-        with open_hdf5(path, "a MAT-file") as file:
+        with open_hdf5(path, "a MAT-file", *chosen, "#refs#") as file:
             values = {name: _hdf5_value(file, file[name]) for name in chosen}
     else:
-        with reading(path, "a MAT-file"), path.open("rb") as stream:
-            variables = list_variables(stream)
-        chosen = _choose(path, {name: v.kind for name, v in variables.items()}, names)
-        with reading(path, "a MAT-file"), path.open("rb") as stream:
-            values = {name: variables[name].read(stream) for name in chosen}
+        with reading(path, "a MAT-file"):
+            arrays = reader_process.read_in_process(path, "mat", names or ())
+        known = arrays["names"].tolist()
+        classes = dict(zip(known, arrays["classes"].tolist(), strict=True))
+        if len(classes) < len(known):
+            twice = next(name for name in known if known.count(name) > 1)
+            raise ValueError(f"{path} has two variables that are called {twice!r}.")
+        chosen = _choose(path, classes, names)
+        with reading(path, "a MAT-file"):
+            cells = _join_parts(arrays)
+        values = {
+            name: cells[i] if classes[name] == "cell" else cells[i][0]
+            for i, name in enumerate(chosen)
+        }
     _refuse_large_shapes(path, values)
     return {
         name: [_matrix(cell, path, f"{name}{{{i}}}") for i, cell in enumerate(value, start=1)]
@@ -136,21 +145,29 @@ def _matrix(value: Any, path: Path, name: str) -> Matrix:
     """Return a real matrix in this machine's byte order, or raise."""
     if isinstance(value, list):
         raise _not_numeric(path, name, "a cell array in a cell array")
-    if isinstance(value, str):  # the name of a class that `_hdf5_value` does not read
-        raise _not_numeric(path, name, value)
-    kind = getattr(value, "dtype", np.dtype(object)).kind
-    if kind not in "biuf":
-        matlab_classes = {"U": "char", "S": "char", "V": "struct", "c": "complex"}
-        raise _not_numeric(path, name, matlab_classes.get(kind, type(value).__name__))
+    if isinstance(value, str) or value.dtype.kind not in "biuf":  # a class that is not read
+        raise _not_numeric(path, name, str(value))
     if not issparse(value):
         return np.asarray(value, dtype=value.dtype.newbyteorder("="))
     sparse: Any = value
     with reading(path, "a MAT-file"):
-        # scipy trusts the indices of a file and would write outside of its memory
-        # (version 4 is read as coo, which is checked already).
-        if sparse.format != "coo":
-            sparse.check_format(full_check=True)
+        # scipy trusts the indices of a file and would write outside of its memory.
+        sparse.check_format(full_check=True)
         return csr_array(sparse, dtype=np.float64)
+
+
+def _join_parts(arrays: dict[str, Array]) -> defaultdict[int, list[Any]]:
+    """Return the cells of every variable from what another process has read."""
+    cells: defaultdict[int, list[Any]] = defaultdict(list)
+    for key, array in arrays.items():
+        place, _, part = key.rpartition(" ")
+        if part == "" and place:
+            cells[int(place.split()[0])].append(array)
+        elif part == "values":
+            rows, columns, shape = (arrays[f"{place} {x}"] for x in ("rows", "columns", "shape"))
+            sparse = csc_array((array, rows, columns), shape=tuple(shape.tolist()))
+            cells[int(place.split()[0])].append(sparse)
+    return cells
 
 
 def _hdf5_class(item: Any) -> str:
@@ -191,3 +208,24 @@ def _hdf5_sparse(item: Any) -> Any:
     if data.dtype.names:
         return "complex"
     return csc_array((data, item["ir"][()].astype(np.int64), pointers), shape=shape)
+
+
+def read_mat_views(file: File, options: Options) -> list[tuple[str, Matrix]]:
+    """Read the views of a MATLAB file: a cell array ``X`` of matrices is ``X_0``, ``X_1``, ….
+
+    Unless variables are named, a vector (perhaps labels) and what is not numeric are refused.
+    """
+    path, views = file.path, []
+    for name, value in read_mat(path, names=options.variables).items():
+        where = f"{path}: variable {name!r}"
+        if isinstance(value, list):
+            places = [f"{path}: variable '{name}{{{s}}}'" for s in range(1, len(value) + 1)]
+            cells = map(as_view, value, places, repeat(CHOOSE))  # named as MATLAB writes them
+            views += [(f"{name}_{s}", cell) for s, cell in enumerate(cells)]
+            continue
+        if options.variables is None and 1 in value.shape:
+            shape = " × ".join(map(str, value.shape))
+            text = f"{where} is {shape}: these may be labels rather than a view."
+            raise ParameterError(text, CHOOSE)
+        views.append((name, as_view(value, where, CHOOSE)))
+    return views

@@ -16,6 +16,7 @@ import numpy as np
 from hotview._lazy import LazyRows
 from hotview._types import Array
 from hotview._validation.containers import is_numeric_arrow
+from hotview.datasets.options import NO_OPTIONS, Options
 from hotview.datasets.readers.arrow import ArrowColumns, fill_numbers, number_dtype
 from hotview.datasets.readers.errors import reading
 
@@ -114,21 +115,15 @@ class ParquetRows(LazyRows):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process decompresses the rows that it reads itself.
-        return _reopen, (self._path, self._names, self.dtype, self._convert, self.shape)
+        return _reopen, (self.shape, self._path, self._names, self.dtype, self._convert)
 
 
-def _reopen(
-    path: Path,
-    names: list[str],
-    dtype: np.dtype[Any],
-    convert: Callable[[Array, Any], None],
-    shape: tuple[int, int],
-) -> ParquetRows:
-    rows = ParquetRows(path, names, dtype, convert)
+def _reopen(shape: tuple[int, int], *arguments: Any) -> ParquetRows:
+    rows = ParquetRows(*arguments)
     if rows.shape != shape:
         raise ValueError(
-            f"Expected {path} to have {shape[0]} rows, as where it was read first, but it has "
-            f"{rows.shape[0]}. Processes that work together need the same files."
+            f"Expected {rows._path} to have {shape[0]} rows, as where it was read first, but it "
+            f"has {rows.shape[0]}. Processes that work together need the same files."
         )
     return rows
 
@@ -172,9 +167,9 @@ class ParquetTable(ArrowColumns):
     ----------
     path : Path
         The file.
-    mmap : bool, default=False
-        Whether more than 256 MB of numbers are decompressed, a row group at a time and on access,
-        into a temporary file that is mapped into memory.
+    name, options : str and Options
+        As of `TableFile`. With `mmap`, more than 256 MB of numbers are decompressed, a row group
+        at a time and on access, into a temporary file that is mapped into memory.
 
     Examples
     --------
@@ -189,21 +184,22 @@ class ParquetTable(ArrowColumns):
 
     _kind = "a parquet file"
 
-    def __init__(self, path: Path, *, mmap: bool = False) -> None:
+    def __init__(self, path: Path, name: str = "", options: Options = NO_OPTIONS) -> None:
         import pyarrow.parquet as pq
 
         with reading(path, self._kind):
             metadata = pq.read_metadata(path)
             schema = metadata.schema.to_arrow_schema()
-        self._n_rows, self._mmap = metadata.num_rows, mmap
-        super().__init__(path, schema)
+        self._n_rows = metadata.num_rows
+        super().__init__(path, schema, name, options)
 
     def _read(self, names: list[str]) -> Array | LazyRows:
         types = [self._schema.field(name).type for name in names]
         dtype = number_dtype(types)
         is_large = self._n_rows * len(names) * dtype.itemsize > _LARGE
-        if self._mmap and is_large and all(map(is_numeric_arrow, types)):
-            convert = partial(fill_numbers, self.path, names, missing=tuple(self.missing))
+        if self.options.mmap and is_large and all(map(is_numeric_arrow, types)):
+            missing = tuple(self.options.missing or ())
+            convert = partial(fill_numbers, self.path, names, missing=missing)
             return ParquetRows(self.path, names, dtype, convert)
         return super()._read(names)
 

@@ -17,6 +17,7 @@ from hotview._lazy import LazyRows
 from hotview._messages import Parameter, ParameterError
 from hotview._types import Array
 from hotview._validation import check_one_line
+from hotview.datasets.options import NO_OPTIONS, Options
 from hotview.datasets.readers.errors import did_you_mean, listed, within_memory
 
 #: float64 represents all whole numbers up to this one.
@@ -134,32 +135,24 @@ class TableFile(ABC):
         Columns that are not measurements but a row index that pandas saved.
     name : str, default=""
         Name of the file in options; by default that of the file without its ending.
-
-    Attributes
-    ----------
-    missing : sequence of str
-        Cells that mean "missing" besides the usual ones.
-    decimal, thousands, dates : str or None
-        What the user says about numbers and dates in columns of text; None where nothing is said.
+    options : Options
+        What the user says about the file.
     """
 
-    missing: Sequence[str] = ()
-    decimal: str | None = None
-    thousands: str | None = None
-    dates: str | None = None
+    delimiter = ""  # between cells, of text tables
 
     def __init__(
-        self, path: Path | str, names: list[str], saved_index: list[str], *, name: str = ""
+        self,
+        path: Path | str,
+        names: list[str],
+        saved_index: list[str],
+        name: str = "",
+        options: Options = NO_OPTIONS,
     ) -> None:
         self.path: Any = path
-        self.names, self.saved_index = names, saved_index
+        self.names, self.saved_index, self.options = names, saved_index, options
         self.name = name or Path(path).name.partition(".")[0]
         check_one_line(names, lambda j: f"the name of column {j + 1} of {path}")
-
-    @property
-    def number_marks(self) -> dict[str, str | None]:
-        """Decimal point and separator of thousands that the user gives, None where not."""
-        return {"decimal": self.decimal, "thousands": self.thousands}
 
     def check_columns(self, names: Iterable[str], purpose: str = "") -> None:
         """Raise if there is no column of one of these names; `purpose` completes the message."""
@@ -178,8 +171,8 @@ class TableFile(ABC):
         """Read columns as text of one line, None where a cell is missing."""
         with within_memory(self.path):
             columns = [[clean_text(cell) for cell in cells] for cells in self._read_text(names)]
-        if self.missing:
-            marks = {mark.strip() for mark in self.missing}
+        if self.options.missing:
+            marks = {mark.strip() for mark in self.options.missing}
             columns = [[None if cell in marks else cell for cell in cells] for cells in columns]
         for name, cells in zip(names, columns, strict=True):
             check_one_line(cells, partial(self._place, name))

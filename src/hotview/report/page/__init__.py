@@ -14,7 +14,6 @@ from typing import Any
 from markupsafe import Markup
 
 from hotview._files import atomic_write, check_output_path
-from hotview.estimators.out_of_fold import describe_contributions
 from hotview.evaluation.record import Record, describe_settings, describe_views
 from hotview.evaluation.scores import MAJORITY, MAX_BASELINE_ROWS
 from hotview.report import chart_data, tables, view_data
@@ -23,6 +22,7 @@ from hotview.report.page import charts, sentences
 from hotview.report.page.render import render
 from hotview.report.page.sentences import count
 from hotview.report.tables import ABSENT, format_interval, number, percent, points
+from hotview.semisupervised.sentences import describe_contributions
 from hotview.similarity.view_similarity import UNCERTAIN, Pair
 
 __all__ = ["page", "write_report"]

@@ -1,20 +1,94 @@
-"""Tables of cells: `obs` of AnnData and MuData files, with labels, persons and batches."""
+"""AnnData and MuData files: their matrices, and `obs` with labels, persons and batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from hotview._lazy import LazyRows
+from hotview._messages import ParameterError
 from hotview._types import Array
-from hotview.datasets.readers.arrays import element_reader
-from hotview.datasets.readers.hdf5 import open_hdf5
+from hotview.datasets.options import File, Options
+from hotview.datasets.readers.arrays import Matrix, as_view, choose
+from hotview.datasets.readers.errors import unknown_error
+from hotview.datasets.readers.reader_process import open_hdf5
 from hotview.datasets.readers.tables import TableFile, as_text
 
-__all__ = ["ObsTable", "find_styles", "obs_text", "read_obs"]
+
+def read_h5ad(file: File, options: Options) -> list[tuple[str, Matrix]]:
+    """Read one matrix of an AnnData file, without the rest of it; sparse if it is stored so."""
+    read_elem = element_reader(file.path)
+    part = (str(file.path), "/", options.for_file(file.name))
+    return _read_matrices(file.path, "an h5ad file", {file.name: part}, read_elem)
+
+
+def read_h5mu(file: File, options: Options) -> list[tuple[str, Matrix]]:
+    """Read one matrix of each modality of a MuData file."""
+    read_elem = element_reader(file.path)
+    with open_hdf5(file.path, "an h5mu file") as opened:
+        # HDF5 sorts by name; MuData keeps the order of its modalities in an attribute.
+        stored = opened["mod"].attrs.get("mod-order", list(opened["mod"]))
+        modalities = [str(name) for name in stored]
+    parts = {}
+    for name in choose(file.path, modalities, options.variables):
+        own = options.for_file(file.name if file.named_by_user else name)
+        parts[name] = (f"{file.path}: modality {name!r}", f"mod/{name}", own)
+    return _read_matrices(file.path, "an h5mu file", parts, read_elem)
+
+
+def _read_matrices(
+    path: Path,
+    kind: str,
+    parts: Mapping[str, tuple[str, str, Options]],
+    read_elem: Callable[[Any], Any],
+) -> list[tuple[str, Matrix]]:
+    """Read a matrix of every part: its place in errors, its group, and its options."""
+    views = []
+    keys = {name: _matrix_key(where, own) for name, (where, _, own) in parts.items()}
+    values: dict[str, Any] = {}
+    known: dict[str, list[str]] = {}
+    with open_hdf5(path, kind, *(key[-1] for key in keys.values())) as opened:
+        for name, (_, group, _) in parts.items():
+            part, key = opened[group], keys[name]
+            # X is read in any case.
+            known[name] = [*key] if len(key) == 1 else [str(n) for n in part.get(key[0], {})]
+            values[name] = read_elem(part["/".join(key)]) if key[-1] in known[name] else None
+    for name, (where, _, _) in parts.items():
+        value, key = values[name], keys[name]
+        if value is None:
+            problem = f"Expected {where} to have {key[0]} {key[-1]!r}, but it has none"
+            parameter = "obsm" if key[0] == "obsm" else "layer"
+            raise unknown_error(problem, key[-1], known[name], parameter)
+        if hasattr(value, "columns"):  # a data frame
+            value = value.to_numpy()
+        place = where if len(key) == 1 else f"{where}: {'/'.join(key)}"
+        views.append((name, as_view(value, place)))
+    return views
+
+
+def _matrix_key(where: str, options: Options) -> tuple[str, ...]:
+    """Return the path of a matrix in an AnnData."""
+    if options.obsm is not None and options.layer is not None:
+        raise ParameterError(
+            f"Expected a layer or an entry of obsm for {where}, but got both, {options.layer!r} "
+            f"and {options.obsm!r}. ",
+            "Pass {obsm} or {layer}.",
+        )
+    if options.obsm is not None:
+        return ("obsm", options.obsm)
+    return ("X",) if options.layer is None else ("layers", options.layer)
+
+
+def element_reader(path: Path) -> Callable[[Any], Any]:
+    """Return ``anndata.io.read_elem``, which reads one element of a file."""
+    try:
+        from anndata.io import read_elem
+    except ImportError as error:
+        raise ImportError(f'Reading {path} needs anndata: pip install "hotview[omics]"') from error
+    return cast(Callable[[Any], Any], read_elem)
 
 
 class ObsTable(TableFile):
@@ -46,13 +120,12 @@ class ObsTable(TableFile):
         self,
         path: Path,
         columns: Mapping[str, list[str | None]],
-        *,
         name: str = "",
         styles: Mapping[str, dict[str, list[str]]] | None = None,
         obsm: Sequence[str] = (),
         cells: Sequence[str | None] = (),
     ) -> None:
-        super().__init__(path, list(columns), [], name=name)
+        super().__init__(path, list(columns), [], name)
         self._columns, self.styles, self.obsm = columns, styles or {}, tuple(obsm)
         self.cells = cells
 
@@ -108,7 +181,7 @@ def read_obs(path: Path) -> dict[str, ObsTable]:
         itself are part of all of them, and fill the gaps of columns of the same name.
     """
     read_elem = element_reader(path)
-    with open_hdf5(path, "an h5ad or h5mu file") as file:
+    with open_hdf5(path, "an h5ad or h5mu file", "obs", "uns") as file:
         is_whole = "mod" in file and "obs" in file
         parts = dict(file["mod"].items()) if "mod" in file else {"": file}
         frames = {str(name): read_elem(part["obs"]) for name, part in parts.items()}
@@ -122,9 +195,7 @@ def read_obs(path: Path) -> dict[str, ObsTable]:
         if whole is not None:
             _fill_from(whole, frame.index, columns, f"{path}: modality {name!r}")
         own, cells = shared | styles[name], [*map(str, frame.index)]
-        tables[name] = ObsTable(
-            path, columns, name=name, styles=own, obsm=entries[name], cells=cells
-        )
+        tables[name] = ObsTable(path, columns, name, own, entries[name], cells)
     return tables
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from hotview.ingest.dataset import DatasetFiles, read_dataset
-from hotview.ingest.holdout import find_ids, hash_ids, keep_linked, split_holdout
+from hotview.ingest.table_dataset import find_ids, hash_ids, keep_linked, split_holdout
 
 BOTH = ("blood.csv", "scan.csv")
 
