@@ -1,8 +1,9 @@
 """Encoding of dataclasses as JSON and tensors by name, and back, by their annotations alone.
 
 A dataclass checks what it is made of in its ``__post_init__``, by `require` and `require_array`, so
-that what a file or a message holds is valid once it is decoded. A class with ``to_json`` and
-``from_json`` is encoded by these. In a dict of a class with a `registry`, keys choose among its kinds.
+that what a file or a message holds is valid once it is decoded. A class that `encodes_itself` does
+so by its ``to_json`` and ``from_json``. In a dict of a class with a `registry`, keys choose among
+its kinds.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def encode(
     if args == (str, Tensor):
         tensors |= {_join(at, name): tensor for name, tensor in value.items()}
         return None
-    if hasattr(kind, "from_json"):
+    if getattr(kind, "encodes_itself", False):
         return value.to_json()
     if isinstance(kind, type) and is_dataclass(kind):
         kinds = [(n, k) for n, k in _field_kinds(kind).items() if n not in leave_out]
@@ -129,7 +130,7 @@ def decode(
         return {k.removeprefix(start): x for k, x in tensors.items() if k.startswith(start)}
     if optional and data is None:
         return None
-    if hasattr(kind, "from_json"):
+    if getattr(kind, "encodes_itself", False):
         return _from_json(kind, data, at)
     if isinstance(kind, type) and is_dataclass(kind):
         _require_value(isinstance(data, dict), at, data)

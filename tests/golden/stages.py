@@ -19,8 +19,6 @@ from hotview.semisupervised.class_prior import class_priors
 
 __all__ = ["STAGES", "record_stages"]
 
-LEFT_OUT = []
-
 STAGES = (
     *("rows", "links", "components", "graphs", "prior", "soft labels", "start", "networks"),
     *("plan", "features", "left-out scores", "predictors", "weights", "out-of-fold scores"),
@@ -45,13 +43,13 @@ def _plain(result):
 @contextmanager
 def record_stages():
     """Record the fits inside: yields a list, to which every fit adds its dict of stages."""
-    found, started = [], []
+    found, started, left_out = [], [], []
     train, set_fitted = fit_module.train_networks, MultiViewEstimator._set_fitted
     score = learner_module.score_left_out
 
     def score_and_record(*arguments):
-        LEFT_OUT[:] = [score(*arguments)]
-        return LEFT_OUT[0]
+        left_out.append(score(*arguments))
+        return left_out[-1]
 
     def train_and_record(fits, *others):
         trainings = [member.training for members, _ in fits for member in members]
@@ -61,7 +59,7 @@ def record_stages():
     def set_and_record(self, fit, start):
         set_fitted(self, fit, start)
         n = len(fit.trained)
-        found.append(_stages(fit, started[:n]))
+        found.append(_stages(fit, started[:n], left_out.pop(0) if fit.learner else []))
         del started[:n]
 
     with (
@@ -72,12 +70,11 @@ def record_stages():
         yield found
 
 
-def _stages(fit, started):
+def _stages(fit, started, left_out):
     rows, graphs, pseudo = (getattr(fit.prepared, x) for x in ("rows", "graphs", "pseudo"))
     members, learner = fit.prepared.members, fit.learner
     trainings = [member.training for member in members]
     predictors = getattr(learner, "predictors", None)
-    left_out = LEFT_OUT.pop() if LEFT_OUT else []
     log_prior = None
     if rows.data.targets is not None:
         log_prior = np.log(class_priors(rows.data.codes, len(rows.data.known.classes)))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -91,6 +91,8 @@ class ViewColumns:
     n_columns : int
         Number of encoded columns.
     """
+
+    encodes_itself: ClassVar[bool] = True  # columns of numbers are many, and short in a file
 
     columns: tuple[Column, ...] | None
     n_columns: int

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from inspect import unwrap
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
 from torch import Tensor
@@ -286,6 +286,8 @@ class History(Sequence[dict[str, float]]):
     >>> history[-1]
     {'epoch': 2, 'loss': 1.5}
     """
+
+    encodes_itself: ClassVar[bool] = True
 
     def __init__(self, rows: Sequence[dict[str, float]] = ()) -> None:
         self._rows = [dict(row) for row in rows]
