@@ -8,6 +8,7 @@ import numpy as np
 from hotview.datasets import make_views
 from hotview.federated import Client, ClientData, InProcessChannel, Message, Server, Settings
 from hotview.federated.coupling import shared_directions
+from hotview.federated.schema import Session
 
 NAMES = ("clinical", "genetic", "imaging")
 HOLDER = "genetic"
@@ -17,22 +18,13 @@ BOTH = ("features", "labels")  # that may be shared, if the settings say so
 
 
 def settings(**more):
-    return Settings(
-        **{
-            "rounds": 3,
-            "local_steps": 2,
-            "quantiles": 8,
-            "n_components": 3,
-            "encoder_dim": 4,
-            "hidden": (6,),
-            "n_references": 2,
-            "n_projections": 4,
-            "batch_size": 16,
-            "label_holder": HOLDER,
-            "linked_batch": 10,
-            **more,
-        }
-    )
+    usual = {"rounds": 3, "local_steps": 2, "quantiles": 8, "n_components": 3, "encoder_dim": 4}
+    usual |= {"hidden": (6,), "n_references": 2, "n_projections": 4, "batch_size": 16}
+    return Settings(**{**usual, "label_holder": HOLDER, "linked_batch": 10, **more})
+
+
+def session_of(given=None, classes=(), n_linked=N_LINKED, id="id"):
+    return Session(id, given or settings(), list(NAMES), list(classes), n_linked)
 
 
 def directions(seed, round, step, n, d, kind="orthogonal"):

@@ -14,6 +14,7 @@ from small_federation import (
     NAMES,
     client_data,
     organizations,
+    session_of,
     settings,
     train,
 )
@@ -23,7 +24,6 @@ from hotview.federated import Client, ClientData, Message, Privacy
 from hotview.federated import client as module
 from hotview.federated.local_trainer import LocalTrainer
 from hotview.federated.privacy import ReleaseRecord, total_epsilon
-from hotview.federated.schema import Session
 from hotview.federated.state import CLIENT_FORMAT, ClientFile, read_state
 from hotview.model.files import MODEL_FORMAT
 
@@ -376,7 +376,7 @@ def floats(seen):
     return {float(v) for x in arrays if x.dtype == np.float32 for v in x.ravel()}
 
 
-FEATURES = {"share_features": True}
+BEGIN, FEATURES = ("classes", "start"), {"share_features": True}
 LABELS = {"share_labels": True, "coupling": "hot-pairwise", "view_regularizer": "autoencoder"}
 
 
@@ -427,16 +427,14 @@ def test_labels_cross_only_if_that_was_agreed(crossed):
         for data, message in zip(seen, messages, strict=True):
             expected = int("classes" in message.metadata and message.metadata["classes"] != [])
             assert data.count(b"diagnosis-1") == expected
-            assert message.kind in ("classes", "start") or expected == 0
+            assert message.kind in BEGIN or expected == 0
         # Until it is known how much each view counts, those held out are not among them.
         codes = clients[HOLDER].trainer.linked_codes
-        begin = ("classes", "start")
-        early = [m for m in messages if m.kind in begin or m.metadata.get("round", 9) <= 2]
+        early = [m for m in messages if m.kind in BEGIN or m.metadata.get("round", 9) <= 2]
         assert codes.tobytes() not in b"".join(m.to_bytes() for m in early)
         told = [m.arrays["codes"] for m in early if "codes" in m.arrays]
         assert (len(told) > 0) == share
-        _, held_out = Session("", settings(), [], [], N_LINKED).split_linked()
-        held = np.isin(np.arange(N_LINKED), held_out)
+        held = np.isin(np.arange(N_LINKED), session_of().split_linked()[1])
         for x in told:
             np.testing.assert_array_equal(x, np.where(held, -1, codes))
         assert (codes.tobytes() in b"".join(seen)) == share

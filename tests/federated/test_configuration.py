@@ -153,12 +153,8 @@ def test_a_part_reads_new_files_as_the_table_was_read(tables):
 
 PAIR = ("clinical", "genetic")
 OTHER = Settings(
-    rounds=3,
-    hidden=(64, 32),
-    label_holder="clinical",
-    share_features=True,
-    coupling="hot-pairwise",
-    learning_rate=0.01,
+    **{"rounds": 3, "hidden": (64, 32), "label_holder": "clinical", "share_features": True},
+    **{"coupling": "hot-pairwise", "learning_rate": 0.01},
 )
 
 

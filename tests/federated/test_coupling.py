@@ -60,7 +60,7 @@ def test_costs_of_quantiles_are_those_of_the_clouds_and_have_their_gradients():
 
 def test_the_plan_is_that_of_the_costs():
     coupled = ServerCoupling(settings(coupling="hot-pairwise"), NAMES).update(reports())
-    C = quantile_costs([sent(one, "quantiles") for one in reports().values()])
+    C = quantile_costs([sent(one) for one in reports().values()])
     mask = torch.eye(4, dtype=torch.bool)
     truth = sinkhorn(C, reg=0.1, relative=True, mask=mask, max_iter=1000)
     torch.testing.assert_close(coupled.plan.W, truth.W)
@@ -74,14 +74,14 @@ def test_the_plan_is_that_of_the_costs():
 @pytest.mark.parametrize("names", (NAMES, ("a", "c"), ("b", "c", "d")))
 def test_what_an_organization_is_told_is_the_whole_truth_while_others_stay(names):
     coupled = ServerCoupling(settings(coupling="hot-pairwise"), NAMES).update(reports(names=names))
-    Qs = [sent(one, "quantiles").double() for one in reports(names=names).values()]
+    Qs = [sent(one).double() for one in reports(names=names).values()]
     W = coupled.plan.W.double()
     for s, name in enumerate(names):
         slope = coupled.gradients[name]["quantiles"].double()
         c = coupled.curvatures["quantiles"]
         for seed in (10, 11):  # anywhere, not only nearby
             moved = list(Qs)
-            moved[s] = sent(report(cloud(seed)), "quantiles").double()
+            moved[s] = sent(report(cloud(seed))).double()
             change = 0.7 * float((W * (quantile_costs(moved) - quantile_costs(Qs))).sum())
             pull = float(quadratic_surrogate(moved[s], Qs[s], slope, c))
             assert pull == pytest.approx(change, abs=1e-4, rel=1e-4)
@@ -166,7 +166,7 @@ def test_costs_are_averaged_over_rounds_and_kept_of_those_absent(coupling):
     np.testing.assert_array_equal(center.mean_cost[2], kept[2])
     if coupling == "hot-pairwise":
         later = reports(2, ("a", "b", "d"), shift=20)
-        C = quantile_costs([sent(one, "quantiles") for one in later.values()])
+        C = quantile_costs([sent(one) for one in later.values()])
         torch.testing.assert_close(coupled.plan.C[0, 1], 0.75 * first[0, 1] + 0.25 * C[0, 1])
         torch.testing.assert_close(coupled.plan.C[0, 2], C[0, 2])  # who have not met before
         assert center.mean_cost[2, 3].isnan()

@@ -3,10 +3,10 @@ import pytest
 import torch
 from hotview.semisupervised.fusion import fit_pool
 from sklearn.linear_model import LogisticRegression
+from small_federation import session_of
 from torch.nn.functional import cross_entropy, log_softmax
 
 from hotview.federated.local_trainer import fit_fusion, fit_head, label_loss
-from hotview.federated.schema import Session
 from hotview.federated.settings import Settings
 
 CODES = np.array([1, -1, 0, 2, -1, 2])
@@ -14,7 +14,7 @@ CODES = np.array([1, -1, 0, 2, -1, 2])
 
 def split_linked(n, fraction, seed):
     given = Settings(fusion_fraction=fraction, random_state=seed)
-    return Session("", given, [], [], n).split_linked()
+    return session_of(given, (), n).split_linked()
 
 
 def fit(said, codes, features, teaching, held, n_classes):
@@ -59,7 +59,7 @@ def test_everybody_teaches_or_is_held_out(n, share):
 def asked(round, **more):
     """Linked rows that are queried for scores, when held out, and for features."""
     given = Settings(**{"rounds": 5, "label_holder": "a", **more})
-    query = Session("", given, ["a", "b"], [], 40).linked_query(round)
+    query = session_of(given, (), 40).linked_query(round)
     return [query.get(name, np.empty(0)) for name in ("scores", "held_out", "features")]
 
 

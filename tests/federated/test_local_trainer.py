@@ -6,23 +6,13 @@ import torch
 from hypothesis import given
 from hypothesis import settings as few
 from hypothesis import strategies as st
-from small_federation import (
-    CLASSES,
-    HOLDER,
-    N_LINKED,
-    N_ROWS,
-    NAMES,
-    client_data,
-    directions,
-    settings,
-)
+from small_federation import CLASSES, HOLDER, N_ROWS, client_data, directions, session_of, settings
 from torch.nn.functional import cross_entropy
 
 from hotview.federated.coupling import quadratic_surrogate
 from hotview.federated.local_trainer import LocalTrainer
 from hotview.federated.messages import Message
 from hotview.federated.privacy import GaussianMechanism
-from hotview.federated.schema import Session
 from hotview.ot import sliced_cost
 from hotview.training.checkpoint import optimizer_state
 
@@ -33,12 +23,9 @@ def asked(*scores):
     return {"scores": scores[0]} if scores else {}
 
 
-def session(classes=(), **more):
-    return Session("", settings(**more), list(NAMES), list(classes), N_LINKED)
-
-
 def trainer(name="clinical", classes=(), mechanism=None, shared=None, **more):
-    return LocalTrainer(session(classes, **more), client_data()[name], CPU, mechanism, shared)
+    session = session_of(settings(**more), classes)
+    return LocalTrainer(session, client_data()[name], CPU, mechanism, shared)
 
 
 def reply(update_round=0, curvatures=(), **arrays):
@@ -175,7 +162,7 @@ def test_own_labels_of_people_who_are_not_linked_are_learned():
 
 def shared_codes():
     codes = client_data()[HOLDER].codes(CLASSES)[client_data()[HOLDER].linked]
-    _, held = session().split_linked()
+    _, held = session_of().split_linked()
     told = codes.copy()
     told[held] = -1
     return codes, held, told
@@ -186,7 +173,7 @@ def test_shared_labels_are_learned_by_who_has_none():
     one = trainer("clinical", CLASSES, shared=told, coupling="none", local_steps=100)
     assert one.soft_labels.shape == (N_ROWS, 3)
     linked = client_data()["clinical"].linked
-    taught = np.setdiff1d(np.arange(N_LINKED), held)
+    taught = np.setdiff1d(np.arange(len(codes)), held)
     assert (one.soft_labels[linked[taught]].argmax(1).numpy() == codes[taught]).all()
     assert learns(one, "soft_labels")
 
@@ -198,7 +185,7 @@ def test_labels_that_are_held_out_do_not_teach_even_the_holder():
     other = own.labels.copy()
     other[own.linked[held]] = [CLASSES[(k + 1) % 3] for k in codes[held]]
     own.labels[:] = other
-    changed = LocalTrainer(session(CLASSES), own, CPU, None, told)
+    changed = LocalTrainer(session_of(classes=CLASSES), own, CPU, None, told)
     assert torch.equal(one.soft_labels, changed.soft_labels)
     assert not np.array_equal(one.linked_codes, changed.linked_codes)  # which tell of views
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from message_mutations import mutated
-from small_federation import CLASSES, HOLDER, N_LINKED, NAMES, organizations, settings, train
+from small_federation import CLASSES, HOLDER, organizations, session_of, settings, train
 
 from hotview.federated import Message
 from hotview.federated.messages import KINDS
@@ -19,15 +19,11 @@ from hotview.federated.schema import (
 )
 
 
-def session_of(given, id="id"):
-    return Session(id, given, list(NAMES), CLASSES, N_LINKED)
-
-
 def record(folder, **more):
     """Settings and session of a training, and its requests and responses by name."""
     given = settings(**more)
     _, channel = train(organizations(folder), given)
-    session = session_of(given, channel.to("clinical")[-1][0].metadata["session"])
+    session = session_of(given, CLASSES, id=channel.to("clinical")[-1][0].metadata["session"])
     return session, [(n, *map(Message.from_bytes, both)) for n, *both in channel.crossed]
 
 
@@ -48,8 +44,7 @@ def recorded(request, plain, tmp_path_factory):
 def check_as_client(message, session):
     request = read_request(message)
     if message.kind == "start":
-        facts = request.settings, request.names, request.classes
-        session = Session(request.session, *facts, session.n_linked)
+        Session(request.session, request.settings, request.names, request.classes, 0)
     if message.kind not in ("hello", "classes"):
         check_request(message, session)
 
@@ -113,7 +108,7 @@ def test_requests_that_no_honest_server_sends_are_refused(plain, kind, changes, 
 
 
 def test_gradients_are_of_what_was_sent():
-    session = session_of(settings())
+    session = session_of(classes=CLASSES)
     metadata = {"session": "id", "round": 2, "update_round": 1}
     references = {"references": np.zeros((2, 8, 3), np.float32)}
     for name, shape in (("quantiles", (4, 8)), ("rows", (3,)), ("scores", (3, 3))):
@@ -175,12 +170,12 @@ def test_references_and_weights_are_bounded():
 
 def test_classes_are_different_texts_or_numbers():
     for classes in (["ill", "well"], [0, 1, 2], [False, True], [-0.5, 2.5], []):
-        assert Session("id", settings(), [], classes, 4).classes == classes
+        assert session_of(None, classes).classes == classes
     wrong = (["a", "a"], ["a", None], [["a"], ["b"]], ["a", 1], [1, 10**400], [0.0, float("nan")])
     unsorted = (["b", "a"], [2, 1], [True, False])
     for classes in (*wrong, *unsorted, [1, 2.5], [False, 2], [2**62, 2**62 + 0.5]):
         with pytest.raises(ValueError, match="not distinct texts or numbers"):
-            Session("id", settings(), [], classes, 4)
+            session_of(None, classes)
     for n_linked, classes, problem in (
         (4, ["a"], "two classes or more"),
         (4, ["a", "a\0"], "a text that is no line"),
@@ -188,7 +183,7 @@ def test_classes_are_different_texts_or_numbers():
         (2 * 10**9, [], "2000000000 linked rows, more than"),
     ):
         with pytest.raises(ValueError, match=problem):
-            Session("id", settings(), [], classes, n_linked)
+            session_of(None, classes, n_linked)
 
 
 def test_names_are_names_of_views():

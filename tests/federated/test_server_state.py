@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hotview._archive import read_archive, write_archive
-from hotview.federated import FederatedResult, Message, Server, Settings
+from hotview.federated import FederatedResult, InProcessChannel, Message, Server, Settings
 from hotview.federated.coupling import ServerCoupling
 from hotview.federated.schema import SentPool, Session
 from hotview.federated.state import (
@@ -59,19 +59,12 @@ def trained(settings=SETTINGS):
     return ServerState(session, result, 1, sent, pool, codes), coupling
 
 
-class Nobody:
-    """A channel to organizations that are not needed."""
-
-    def __init__(self, names):
-        self.names = names
-
-
 def write_server_state(path, state, coupling):
     write_state(path, SERVER_FORMAT, Checkpoint(state, coupling.state()))
 
 
 def read_server_state(path, settings, names):
-    server = Server(Nobody(names), settings, checkpoint=path)
+    server = Server(InProcessChannel(dict.fromkeys(names)), settings)  # of whom none is needed
     server._read_checkpoint(path, names)
     return server.state, server.coupling
 

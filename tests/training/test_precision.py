@@ -167,7 +167,7 @@ class Watch(nn.Module):
 
 def as_on_a_gpu(network):
     """The network as it is with TF32 where there is any."""
-    return module._RoundedNetwork(network, module._in_tf32)
+    return module._RoundedNetwork(network, "tf32")
 
 
 def setting():

@@ -95,12 +95,11 @@ def evaluate(
 def _metrics(scores: Any, views: list[str]) -> Iterator[str | Table]:
     from hotview.report.metric_tables import describe_metrics, metric_tables
 
-    first, *others = metric_tables(scores)
-    title = f"{scores.n:,} rows, views {', '.join(views)}"
-    yield make_table(first.headings, first.rows, title=title)
-    for table in others:
+    tables = metric_tables(scores)
+    titles = [f"{scores.n:,} rows, views {', '.join(views)}", *(x.title for x in tables[1:])]
+    for table, title in zip(tables, titles, strict=True):
         rows = table.rows[:_MAX_CLASSES]
-        yield make_table(table.headings, rows, title=table.title, n_text=table.n_text)
+        yield make_table(table.headings, rows, title=title, n_text=table.n_text)
     if len(scores.by_class) > _MAX_CLASSES:
         yield f"All {len(scores.by_class)} classes: see --json."
     yield from describe_metrics(scores)

@@ -141,21 +141,15 @@ def run_simulation(job: SimulationJob) -> int:
 
 def read_app(folder: Path, given: Mapping[str, Any]) -> RunConfig:
     """Read the run config in an app's ``pyproject.toml``, some of whose settings are replaced."""
-    path = folder / "pyproject.toml"
+    path, remedy = folder / "pyproject.toml", "Write a federation: hotview federated new."
     if not path.is_file():
-        raise FileNotFoundError(
-            f"Expected {folder} to be a federation, but there is no {path}. Write one: "
-            "hotview federated new."
-        )
+        problem = f"Expected {folder} to be a federation, but there is no {path}."
+        raise FileNotFoundError(f"{problem} {remedy}")
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["flwr"]["app"]["config"]
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"Expected {path} to be TOML, but {error}.") from error
-    except (KeyError, TypeError):
-        raise ValueError(
-            f"Expected [tool.flwr.app.config] in {path}, but it is not there. Write a federation: "
-            "hotview federated new."
-        ) from None
+    except (KeyError, TypeError, ValueError) as error:
+        problem = f"Expected [tool.flwr.app.config] in {path}, but it cannot be read ({error!r})."
+        raise ValueError(f"{problem} {remedy}") from error
     replaced = {k.replace("_", "-"): value for k, value in given.items() if value is not None}
     with as_usage():
         config = read_run_config({**values, **replaced})

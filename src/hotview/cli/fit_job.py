@@ -124,14 +124,11 @@ def _read(
 
 def make_estimator(dataset: TableDataset, parameters: Mapping[str, Any]) -> Any:
     """Return the estimator for a dataset: a classifier if there are labels, else an encoder."""
-    verbose = sys.stderr.isatty()
+    estimator: Any = MultiViewEncoder()
     if dataset.has_labels:
-        # The dataset holds None for a missing label.
-        estimator: Any = MultiViewClassifier(verbose=verbose, unlabeled_marker=None)
-    else:
-        estimator = MultiViewEncoder(verbose=verbose)
+        estimator = MultiViewClassifier(unlabeled_marker=None)  # which the dataset holds
     known = estimator.get_params(deep=False)
-    settings = dict(parameters)
+    settings = {"verbose": sys.stderr.isatty(), **parameters}
     if "impute" in parameters:
         settings["impute"] = spread_methods(parameters["impute"], dataset.rows)
     for name in parameters:

@@ -13,9 +13,9 @@ from hotview.cli.evaluate import evaluate, report
 from hotview.cli.federated import federated
 from hotview.cli.fit import fit
 from hotview.cli.inspect import export, inspect
-from hotview.cli.options import option
+from hotview.cli.options import flag, option
 from hotview.cli.predict import predict, transform
-from hotview.cli.runner import check_new_file, run_command
+from hotview.cli.runner import check_new_file, print_parts, run_command
 
 app = typer.Typer(
     help="Multi-view learning without correspondence, by hierarchical optimal transport.",
@@ -37,10 +37,7 @@ def _print_version(version: bool) -> None:
 @app.callback()
 def _hotview(
     version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
+        bool, flag("--version", "Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     pass
@@ -61,18 +58,17 @@ def demo(
     force: options.Force = False,
 ) -> None:
     """Train on six views of digits, 60 rows linked and labeled, all others not."""
-    if files is None:
-        check_new_file(figure, ".pdf", ".png", ".svg", force=force)
-        check_new_file(model, ".hotview", force=force)
-    from hotview.cli.demo import run_demo, write_sample_files
+    if files is not None:
+        from hotview.cli.demo import write_sample_files
 
-    if files is None:
-        run_demo(figure, model, random_state)
+        written = write_sample_files(files, random_state, force=force)
+        print_parts(f"{len(written)} files written to {files}:", *(f"  {path}" for path in written))
         return
-    written = write_sample_files(files, random_state, force=force)
-    typer.echo(f"{len(written)} files written to {files}:")
-    for path in written:
-        typer.echo(f"  {path}")
+    check_new_file(figure, ".pdf", ".png", ".svg", force=force)
+    check_new_file(model, ".hotview", force=force)
+    from hotview.cli.demo import run_demo
+
+    run_demo(figure, model, random_state)
 
 
 def _examples(*lines: str) -> str:

@@ -21,9 +21,9 @@ def option(text: str, *names: str, **settings: Any) -> Any:
     return typer.Option(*names, help=text, show_default=False, **settings)
 
 
-def flag(name: str, text: str) -> Any:
+def flag(name: str, text: str, **settings: Any) -> Any:
     """Return a typer option without a value and without a ``--no-`` form."""
-    return typer.Option(name, help=text)
+    return typer.Option(name, help=text, **settings)
 
 
 def parse_threshold(text: str) -> float | str:
@@ -74,10 +74,7 @@ RandomState = Annotated[
 Force = Annotated[bool, flag("--force", "Replace existing files.")]
 Json = Annotated[bool, flag("--json", "Print the result as JSON, for scripts.")]
 Debug = Annotated[
-    bool,
-    typer.Option(
-        "--debug", callback=set_debug, is_eager=True, help="Show the traceback of an error."
-    ),
+    bool, flag("--debug", "Show the traceback of an error.", callback=set_debug, is_eager=True)
 ]
 
 
@@ -192,17 +189,9 @@ def _spread(parameter: Parameter) -> Iterator[Parameter]:
 
 
 def parse_formats(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options about formats that were given, by file where they name one.
+    """Return the options about formats that were given, as arguments of `Options`.
 
-    Parameters
-    ----------
-    given : dict of str to (list of str, bool or None)
-        Every option as it was typed, such as ``[";", "labs=,"]``.
-
-    Returns
-    -------
-    dict of str to object
-        Arguments of `Options`.
+    A format that was typed as ``labs=,`` holds for the file ``labs`` alone.
 
     Examples
     --------

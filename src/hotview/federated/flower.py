@@ -277,7 +277,7 @@ class FlowerChannel:
             Number of clients that are enough when the time is over; None means all.
         """
         end = time.monotonic() + patience
-        while problems := self._problems(self.names, self._nodes()):
+        while problems := self._nodes(self.names)[1]:
             if time.monotonic() > end:
                 break
             time.sleep(_POLL_INTERVAL)
@@ -308,13 +308,11 @@ class FlowerChannel:
         dict of str to (Message or Failure)
             One response per message.
         """
-        nodes = self._nodes()
-        problems = self._problems(messages, nodes)
+        nodes, problems = self._nodes(messages)
         # Messages expire: a node that reconnects must not work on rounds that are over.
         sent = {
-            name: flwr.app.Message(pack(message, name), nodes[name][0], "train", ttl=timeout)
-            for name, message in messages.items()
-            if name not in problems
+            name: flwr.app.Message(pack(messages[name], name), node, "train", ttl=timeout)
+            for name, node in nodes.items()
         }
         start = time.monotonic()
         responses: dict[str, Message | Failure] = {k: Failure(x) for k, x in problems.items()}
@@ -330,18 +328,8 @@ class FlowerChannel:
         )
         return responses
 
-    @staticmethod
-    def _problems(names: Iterable[str], nodes: Mapping[str, Sequence[int]]) -> dict[str, str]:
-        """Return why some clients cannot be reached, by name."""
-        counts = {name: len(nodes.get(name, ())) for name in names}
-        return {
-            name: _DISCONNECTED if n == 0 else f"refused: {n} nodes have its name"
-            for name, n in counts.items()
-            if n != 1
-        }
-
-    def _nodes(self) -> dict[str, list[int]]:
-        """Return the ids of connected nodes, by name."""
+    def _nodes(self, names: Iterable[str]) -> tuple[dict[str, int], dict[str, str]]:
+        """Return the nodes of clients by name, and why other clients cannot be reached."""
         nodes: dict[str, list[int]] = {}
         for node in self._grid.get_nodes():
             nodes.setdefault(node.name, []).append(node.node_id)
@@ -349,7 +337,11 @@ class FlowerChannel:
             problem = f"called {name!r} is none of {self.names}" if name else "has no name"
             _log.warning("a node %s: it is ignored. Register its key with --name", problem)
             self._ignored.add(name)
-        return nodes
+        problems: dict[str, str] = {}
+        for name in names:
+            if (n := len(nodes.get(name, ()))) != 1:
+                problems[name] = f"refused: {n} nodes have its name" if n else _DISCONNECTED
+        return {name: nodes[name][0] for name in names if name not in problems}, problems
 
     def _send(self, sent: Mapping[str, flwr.app.Message], timeout: float) -> dict[str, Any]:
         """Return the replies, or the errors of reading them, by name; None for one that is late."""

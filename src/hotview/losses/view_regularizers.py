@@ -91,12 +91,11 @@ def smoothness_penalty(
     >>> smoothness_penalty([Y], [Y + 1]), smoothness_penalty([Y], [Y + 1], relative=True)
     (tensor(1.), tensor(0.3996))
     """
-    distance = _relative_distance if relative else _squared_distance
-    return torch.stack([distance(Y, N) for Y, N in zip(Ys, neighbors, strict=True)]).sum(0)
-
-
-def _squared_distance(Y: Tensor, N: Tensor) -> Tensor:
-    return (Y - N).double().square().sum(-1).mean(-1).to(Y.dtype)
+    distances = [
+        _relative_distance(Y, N) if relative else (Y - N).double().square().sum(-1).mean(-1).to(Y)
+        for Y, N in zip(Ys, neighbors, strict=True)
+    ]
+    return torch.stack(distances).sum(0)
 
 
 def _relative_distance(Y: Tensor, N: Tensor) -> Tensor:

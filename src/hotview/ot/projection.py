@@ -103,28 +103,19 @@ def draw_directions(
     if kind == "qmc":
         draws = torch.stack([_sobol(n, d, source) for source in generators])
     else:
-        blocks = (math.ceil(n / d), d, min(n, d)) if kind == "orthogonal" else (n, d)
-        draws = torch.stack([_gaussian(blocks, source) for source in generators])
+        shape = (math.ceil(n / d), d, min(n, d)) if kind == "orthogonal" else (n, d)
+        on = torch.device("cpu") if generators[0] is None else generators[0].device
+        # The most exact type, so that every result type rounds the same draw.
+        how: Any = {"dtype": EXACT_DTYPE[on.type], "device": on}
+        draws = torch.stack([torch.randn(shape, generator=one, **how) for one in generators])
     if kind == "orthogonal":
-        theta = _orthogonalize(draws)[:, :n]
+        Q, R = torch.linalg.qr(draws)
+        # QR is unique, and Q Haar-distributed, only if the diagonal of R is positive.
+        Q *= R.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+        theta: Tensor = Q.mT.flatten(-3, -2)[:, :n]
     else:
         theta = torch.nn.functional.normalize(draws, dim=-1)
     return (theta[0] if is_single else theta).to(dtype=dtype, device=device or theta.device)
-
-
-def _gaussian(shape: Sequence[int], generator: torch.Generator | None) -> Tensor:
-    device = torch.device("cpu") if generator is None else generator.device
-    # The most exact type, so that every result type rounds the same draw.
-    return torch.randn(*shape, generator=generator, dtype=EXACT_DTYPE[device.type], device=device)
-
-
-def _orthogonalize(blocks: Tensor) -> Tensor:
-    """Haar-distributed orthonormal rows from Gaussian blocks (…, blocks, d, rows)."""
-    Q, R = torch.linalg.qr(blocks)
-    # QR is unique, and Q Haar-distributed, only if the diagonal of R is positive.
-    Q *= R.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
-    rows: Tensor = Q.mT.flatten(-3, -2)
-    return rows
 
 
 def _sobol(n: int, d: int, generator: torch.Generator | None) -> Tensor:

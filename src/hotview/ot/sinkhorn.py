@@ -99,7 +99,13 @@ def sinkhorn(
     tensor([[0.0000, 0.5000],
             [0.5000, 0.0000]])
     """
-    _check_options(C, reg, max_iter, tol, grad)
+    if not isinstance(C, Tensor) or not C.is_floating_point():
+        raise TypeError(f"C must be a floating-point tensor, got {type(C).__name__}.")
+    if C.ndim < 2 or 0 in C.shape:
+        raise ValueError(f"C must be (…, S, K) with S, K ≥ 1, got shape {tuple(C.shape)}.")
+    check_values({"reg": reg, "max_iter": max_iter, "grad": grad}, _CHECKS)
+    if not tol >= 0:
+        raise ValueError(f"tol must not be negative, got {tol!r}.")
     # A small problem is faster on the CPU, transfers included, than on a GPU.
     on_cpu = C.device.type == "cpu" or C.numel() <= _SMALL
     xp: Any = np if on_cpu and grad == "envelope" else torch
@@ -236,17 +242,6 @@ def _warm_start(init: Plan, C: Tensor, scale: Any, xp: Any) -> Potentials:
         raise ValueError(f"init must be a Plan of shape {tuple(C.shape)}, got {came}.")
     f, g = (_array(x.detach().to(C.device), xp)[..., None] for x in (init.f, init.g))
     return Potentials(f / scale, g / scale)
-
-
-def _check_options(C: Tensor, reg: float, max_iter: int, tol: float, grad: str) -> None:
-    """Raise if the costs or options of `sinkhorn` are invalid."""
-    if not isinstance(C, Tensor) or not C.is_floating_point():
-        raise TypeError(f"C must be a floating-point tensor, got {type(C).__name__}.")
-    if C.ndim < 2 or 0 in C.shape:
-        raise ValueError(f"C must be (…, S, K) with S, K ≥ 1, got shape {tuple(C.shape)}.")
-    check_values({"reg": reg, "max_iter": max_iter, "grad": grad}, _CHECKS)
-    if not tol >= 0:
-        raise ValueError(f"tol must not be negative, got {tol!r}.")
 
 
 def _check_mask(mask: Tensor | None, C: Tensor) -> Tensor | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -55,12 +56,11 @@ class BatchedTrainer(Trainer):
         network = batch_networks([training.network for training in trainings])
         objective = _stack_objectives([training.objective for training in trainings], self.device)
         super().__init__(trainings, network, objective, learning_rate, precision)
-        pairs = zip(*(x.soft_labels for x in data), strict=True)
-        self.soft_labels = [_pad_and_stack(tensors) for tensors in pairs]
-        pairs = zip(*(x.coordinates for x in data), strict=True)
-        self.coordinates = [_pad_and_stack(tensors) for tensors in pairs]
-        pairs = zip(*(x.link_targets for x in data), strict=True)
-        self.link_targets = [_pad_and_stack(tensors) for tensors in pairs]
+        #: what a batch has of every coupled row, by name and view
+        self.tables = {
+            name: list(map(_pad_and_stack, zip(*(getattr(x, name) for x in data), strict=True)))
+            for name in ("soft_labels", "coordinates", "link_targets")
+        }
         self._drawn: deque[tuple[list[Tensor], Batch]] = deque()  # row numbers, and all but rows
         self._n_undrawn = 0  # steps that will be taken, and are not drawn yet
         self._graphed: GraphedStep | None = None
@@ -73,13 +73,9 @@ class BatchedTrainer(Trainer):
         if not self._drawn:
             self._draw()
         rows, batch = self._drawn.popleft()
-        self.batch = replace(
-            batch,
-            Xs=[view.take(numbers) for view, numbers in zip(self.views, rows, strict=True)],
-            soft_labels=_gather(self.soft_labels, rows, batch.sizes),
-            coordinates=_gather(self.coordinates, rows, batch.sizes),
-            link_targets=_gather(self.link_targets, rows, batch.sizes),
-        )
+        told: dict[str, Any] = {k: _gather(x, rows, batch.sizes) for k, x in self.tables.items()}
+        Xs = [view.take(numbers) for view, numbers in zip(self.views, rows, strict=True)]
+        self.batch = replace(batch, Xs=Xs, **told)
         if self._graphed is not None:
             return self._graphed(self.batch)
         return train_step(self.rounded_network, self.objective, self.optimizer, self.batch, None)

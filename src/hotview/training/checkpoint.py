@@ -18,13 +18,11 @@ from torch import Tensor
 
 from hotview._archive import FileFormat, read_archive, write_archive
 from hotview._codec import decode, encode, require, shorten
-from hotview._processes import broadcast, on_rank_zero
 from hotview.training.trainer import Trainer
 
 __all__ = [
     "Checkpoint",
     "TrainerState",
-    "broadcast_state",
     "check_random_state",
     "check_tensors",
     "load_optimizer_state",
@@ -271,19 +269,6 @@ def read_checkpoint(path: Path) -> Checkpoint:
     except ValueError as error:
         raise _CHECKPOINT.error(path, str(error)) from error
     return Checkpoint(path, seed, fingerprint, trainers, seconds, is_written=True)
-
-
-def broadcast_state(trainer: Trainer) -> None:
-    """Set the trainers of all ranks to the state of rank 0.
-
-    Parameters
-    ----------
-    trainer : Trainer
-        This rank's trainer.
-    """
-    tensors: dict[str, Tensor] = {}
-    facts = on_rank_zero(lambda: encode(TrainerState, TrainerState.of(trainer), tensors))
-    decode(TrainerState, facts, broadcast(tensors)).load_into(trainer)
 
 
 def _named(at: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from hotview._codec import decode, encode
 from hotview._processes import broadcast, is_distributed, on_rank_zero
 from hotview.losses.objective import Evaluation
 from hotview.nn.multiview import MultiViewNetwork
-from hotview.training.checkpoint import Checkpoint, broadcast_state
+from hotview.training.checkpoint import Checkpoint, TrainerState
 from hotview.training.pca import effective_ranks
 from hotview.training.progress import ProgressBar
 from hotview.training.threads import catch_interrupt
@@ -129,8 +131,10 @@ def train(
 
     on_rank_zero(restore)
     signals = [signal.SIGINT]
-    if is_distributed():
-        broadcast_state(trainer)
+    if is_distributed():  # all ranks go on from the state of rank 0
+        tensors: dict[str, Tensor] = {}
+        facts = on_rank_zero(lambda: encode(TrainerState, TrainerState.of(trainer), tensors))
+        decode(TrainerState, facts, broadcast(tensors)).load_into(trainer)
         signals.append(signal.SIGTERM)  # by which torchrun passes Ctrl-C on
     with (
         catch_interrupt(*signals, agreed=is_distributed()) as trainer.interrupt,

@@ -72,16 +72,16 @@ def in_precision(network: MultiViewNetwork, precision: str) -> MultiViewNetwork:
     device = next((p.device for p in network.parameters()), torch.device("cpu"))
     if used_precision(precision, device) == "float32":
         return network
-    return _RoundedNetwork(network, _in_tf32 if precision == "tf32" else _in_bfloat16)
+    return _RoundedNetwork(network, precision)
 
 
 class _RoundedNetwork(MultiViewNetwork):
     """A network of the same modules that encodes and decodes in another precision."""
 
-    def __init__(self, network: MultiViewNetwork, rounded: Callable[..., list[Tensor]]) -> None:
+    def __init__(self, network: MultiViewNetwork, precision: str) -> None:
         heads = network.joint_head, network.view_heads
         super().__init__(network.encoders, network.maps, network.decoders, *heads)
-        self._rounded = rounded
+        self._precision = precision
 
     def encode(self, Xs: Sequence[Tensor]) -> list[Tensor]:
         """Return the features F_s of the rows of every view."""
@@ -91,16 +91,13 @@ class _RoundedNetwork(MultiViewNetwork):
         """Return the rows of every view, decoded from features."""
         return self._rounded(super().reconstruct, self.decoders, Fs)
 
-
-def _in_bfloat16(run: Pass, modules: nn.ModuleList, Xs: Sequence[Tensor]) -> list[Tensor]:
-    # Every weight is used once, and a CUDA graph must record its rounding: no cache.
-    with torch.autocast(Xs[0].device.type, torch.bfloat16, cache_enabled=False):
-        return [Y.float() for Y in run(Xs)]
-
-
-def _in_tf32(run: Pass, modules: nn.ModuleList, Xs: Sequence[Tensor]) -> list[Tensor]:
-    weights = [p for p in modules.parameters() if p.requires_grad]
-    return list(_InTF32.apply(run, len(Xs), *Xs, *weights))  # type: ignore[no-untyped-call]
+    def _rounded(self, run: Pass, modules: nn.ModuleList, Xs: Sequence[Tensor]) -> list[Tensor]:
+        if self._precision == "tf32":
+            weights = [p for p in modules.parameters() if p.requires_grad]
+            return list(_InTF32.apply(run, len(Xs), *Xs, *weights))  # type: ignore[no-untyped-call]
+        # Every weight is used once, and a CUDA graph must record its rounding: no cache.
+        with torch.autocast(Xs[0].device.type, torch.bfloat16, cache_enabled=False):
+            return [Y.float() for Y in run(Xs)]
 
 
 class _InTF32(torch.autograd.Function):

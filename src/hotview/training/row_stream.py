@@ -121,7 +121,10 @@ class RowStream:
         self.is_streamed = _is_streamed(first)
         self.size = _CHUNK.get(self.device.type, _CHUNK["cpu"])
         if self.is_streamed:
-            n_entries = sum(map(_n_entries_per_row, views.values()))
+            n_entries = 0
+            for view in views.values():  # a row while it is read; sparse ones may stay sparse
+                widths = (t.n_columns for t in view.tables if not sparse.issparse(t.data))
+                n_entries += max(view.n_columns, *widths, 0)
             self.size = max(1, min(self.size, _N_ENTRIES // n_entries))
         self.n_ahead = max(_N_AHEAD, _N_THREADS // len(views))  # every thread has a view to copy
         self.raw = {s: RawRows(view) for s, view in views.items() if _is_raw(view)}
@@ -262,12 +265,6 @@ def _write(staged: Tensor, copied: torch.cuda.Event | None, rows: Array) -> None
     if copied is not None:
         copied.synchronize()
     np.copyto(rows, staged.numpy())
-
-
-def _n_entries_per_row(view: ViewRows) -> int:
-    """Number of entries of a row of a view while it is read; sparse ones may stay sparse."""
-    widths = (t.n_columns for t in view.tables if not sparse.issparse(t.data))
-    return max(view.n_columns, *widths, 0)
 
 
 def _empty_staged(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
