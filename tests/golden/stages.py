@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from hotview.estimators import fit as fit_module
-from hotview.estimators.base import MultiViewEstimator
 from hotview.semisupervised import learner as learner_module
 from hotview.semisupervised.class_prior import class_priors
 
@@ -43,36 +42,45 @@ def _plain(result):
 @contextmanager
 def record_stages():
     """Record the fits inside: yields a list, to which every fit adds its dict of stages."""
-    found, started, left_out = [], [], []
-    train, set_fitted = fit_module.train_networks, MultiViewEstimator._set_fitted
+    found, started, left_out, applied = [], [], [], []
+    train, finish, apply = (
+        getattr(fit_module, name) for name in ("train_networks", "finish", "apply_network")
+    )
     score = learner_module.score_left_out
-
-    def score_and_record(*arguments):
-        left_out.append(score(*arguments))
-        return left_out[-1]
 
     def train_and_record(fits, *others):
         trainings = [member.training for members, _ in fits for member in members]
         started.extend(deepcopy([x.network, x.objective]) for x in trainings)
         train(fits, *others)
 
-    def set_and_record(self, fit, start):
-        set_fitted(self, fit, start)
-        n = len(fit.trained)
-        found.append(_stages(fit, started[:n], left_out.pop(0) if fit.learner else []))
+    def score_and_record(*arguments):
+        left_out[:] = score(*arguments)
+        return list(left_out)
+
+    def apply_and_record(*arguments, **options):
+        applied.append(apply(*arguments, **options))
+        return applied[-1]
+
+    def finish_and_record(prepared, **options):
+        applied.clear()
+        left_out.clear()
+        model, n = finish(prepared, **options), len(prepared.members)
+        found.append(_stages(prepared, model, applied, started[:n], left_out))
         del started[:n]
+        return model
 
     with (
         patch.object(fit_module, "train_networks", train_and_record),
         patch.object(learner_module, "score_left_out", score_and_record),
-        patch.object(MultiViewEstimator, "_set_fitted", set_and_record),
+        patch.object(fit_module, "apply_network", apply_and_record),
+        patch.object(fit_module, "finish", finish_and_record),
     ):
         yield found
 
 
-def _stages(fit, started, left_out):
-    rows, graphs, pseudo = (getattr(fit.prepared, x) for x in ("rows", "graphs", "pseudo"))
-    members, learner = fit.prepared.members, fit.learner
+def _stages(prepared, model, applied, started, left_out):
+    rows, graphs, pseudo = prepared.rows, prepared.graphs, prepared.pseudo
+    members, learner = prepared.members, model.learner
     trainings = [member.training for member in members]
     predictors = getattr(learner, "predictors", None)
     log_prior = None
@@ -97,8 +105,8 @@ def _stages(fit, started, left_out):
         ],
         "start": started,
         "networks": [[x.network, x.objective, _history(x.history)] for x in trainings],
-        "plan": list(map(_plan, fit.plans)) or [None] * len(members),
-        "features": [trained.features or None for trained in fit.trained],
+        "plan": list(map(_plan, model.plans or [])) or [None] * len(members),
+        "features": [trained.features or None for trained in applied],
         "left-out scores": _plain(
             [[x.scores, x.without, x.subsets, x.linked] for x in left_out]
             or [[None] * 4 for _ in members]
@@ -117,12 +125,12 @@ def _stages(fit, started, left_out):
         ],
         "weights": _plain([getattr(learner, "weights", None), None]),
         "out-of-fold scores": _plain(getattr(learner, "scores", {})),
-        "similarity": _plain(fit.similarity),
-        "common space": _plain(fit.common_space),
+        "similarity": _plain(model.view_similarity),
+        "common space": _plain(model.common_space),
         "calibration": _plain(
             [getattr(learner, "set_scores", None), getattr(learner, "disagreement", None)]
         ),
-        "warnings": list(fit.prepared.warnings.texts),
+        "warnings": list(prepared.warnings.texts),
     }
 
 

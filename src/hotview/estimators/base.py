@@ -33,7 +33,6 @@ from hotview.training.view_plan import ViewPlan
 
 if TYPE_CHECKING:
     from hotview.data import Data
-    from hotview.estimators.fit import Fit
     from hotview.model.model import Model
 
 __all__ = ["CONTAINERS", "MultiViewEstimator", "output_container", "wrap_rows"]
@@ -130,8 +129,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
             data = self._data(p, **arguments)
             check_same_inputs(data, p, checkpoint)
             with explained_overflow(checkpoint):
-                (fit,) = fit_estimators([(data, p)], checkpoint=checkpoint)
-            self._set_fitted(fit, start)
+                (self.model_,) = fit_estimators([(data, p)], start=start, checkpoint=checkpoint)
 
     def _check_fit(self, *, resume: bool = False, **arguments: Any) -> None:
         """Raise the error that `fit` with these arguments raises before training, if any."""
@@ -149,12 +147,6 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
     def _parameters(self) -> dict[str, Any]:
         """The validated parameters."""
         return check_parameters(self.get_params(deep=False), self._regularizer_weight)
-
-    def _set_fitted(self, fit: Fit, start: float) -> None:
-        """Keep the model of a fit that began at `start`."""
-        from hotview.estimators.diagnostics import model_of
-
-        self.model_ = model_of(fit, time.perf_counter() - start)
 
     def transform(self, Xs: Views, space: str = "features") -> Any:
         """Encode rows of any of the views.

@@ -64,6 +64,6 @@ def fit_batched(
         for estimator, arguments in fits:
             p = seeded(estimator._parameters())
             given.append((estimator._data(p, **arguments), p))
-        fitted = fit_estimators(given, view_tests=view_tests, training=training)
-    for (estimator, _), fit in zip(fits, fitted, strict=True):
-        estimator._set_fitted(fit, start)
+        fitted = fit_estimators(given, start=start, view_tests=view_tests, training=training)
+    for (estimator, _), model in zip(fits, fitted, strict=True):
+        estimator.model_ = model

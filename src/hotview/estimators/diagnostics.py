@@ -2,55 +2,33 @@
 
 from __future__ import annotations
 
-import math
-import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import sklearn
-import torch
-from sklearn.exceptions import ConvergenceWarning
-from torch import Tensor
 
-from hotview import __version__
 from hotview._messages import warn_user
 from hotview._types import Array
 from hotview.data import Data
 from hotview.data.leakage import leakage_warnings
-from hotview.estimators.parameters import impute_of
-from hotview.losses import Coupling
-from hotview.model.model import Model, ModelView
-from hotview.semisupervised.sentences import score_warnings, shift_warnings
-from hotview.training.pca import effective_rank, total_std
-from hotview.training.precision import used_precision
+from hotview.semisupervised.sentences import shift_warnings
 from hotview.training.progress import wants_progress
-from hotview.training.view_plan import ViewPlan, match_columns, solve_mean_plan
 
 if TYPE_CHECKING:
-    from hotview.estimators.fit import Fit
     from hotview.estimators.rows import Rows
     from hotview.semisupervised.soft_labels import PseudoLabels
 
 __all__ = [
     "INTERRUPTED",
     "FitWarnings",
-    "collapse_warning",
-    "describe_training",
     "interrupt_warning",
-    "model_of",
-    "plan_warning",
     "warn_of_input",
     "warn_of_labels",
-    "warn_of_result",
     "was_interrupted",
 ]
 
-_LOW_RANK = 1.5
-_LOW_SPREAD, _LOST_SPREAD = 0.01, 0.05  # relative to other views, and to the constraint
-_FEW_ROWS = 5  # too few to estimate a rank
 INTERRUPTED = "Training was interrupted"
 _LISTED = 5  # items of a long list that are named
 
@@ -199,61 +177,6 @@ def _label_warnings(data: Data, *, propagates: bool) -> Iterator[str]:
         )
 
 
-def collapse_warning(
-    names: Sequence[str],
-    latents: Sequence[Tensor],
-    n_columns: Sequence[int],
-    expected: float,
-    remedies: Sequence[str],
-) -> str | None:
-    """Warning about views whose latents fill next to nothing of the common space.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The views.
-    latents : sequence of Tensor
-        Latents of some rows of every view.
-    n_columns : sequence of int
-        Numbers of columns of every view.
-    expected : float
-        Root of the total variance that the coupling's constraint requires.
-    remedies : sequence of str
-        What the user can do.
-
-    Returns
-    -------
-    str or None
-        None where nothing has collapsed.
-    """
-    if min(map(len, latents)) < _FEW_ROWS:
-        return None
-    spreads = [total_std(Z) for Z in latents]
-    low = max(_LOW_SPREAD * float(np.median(spreads)), _LOST_SPREAD * expected)
-    collapsed = [
-        f"{name!r} (effective rank {rank:.1f})"
-        for name, Z, own, width in zip(names, latents, spreads, n_columns, strict=True)
-        if ((rank := effective_rank(Z)) < _LOW_RANK and min(width, Z.shape[1]) > 2) or own <= low
-    ]
-    if not collapsed:
-        return None
-    return (
-        f"The latents of {', '.join(collapsed)} have collapsed: nearly all rows are encoded "
-        f"alike, or along one line. To prevent it, {', or '.join(remedies)}."
-    )
-
-
-def plan_warning(plan: ViewPlan) -> str | None:
-    """Warning about a plan that does not meet its marginals; None if it does."""
-    if plan.converged:
-        return None
-    return (
-        "The plan W has not converged: its marginals are off by "
-        f"{plan.marginal_error:.1e} of the mass after {plan.n_iter} iterations. "
-        "Raise sinkhorn_max_iter or reg."
-    )
-
-
 def interrupt_warning(n_epochs: int) -> str:
     """Warning that training ended early in some epoch, and that the result is usable."""
     return (
@@ -288,147 +211,3 @@ def warn_of_labels(warnings: FitWarnings, data: Data, pseudo: PseudoLabels) -> N
     prior = pseudo.given, pseudo.shifted
     for text in shift_warnings(data.names, known, *prior, data.known.classes):
         warnings.add(text)
-
-
-def warn_of_result(warnings: FitWarnings, fit: Fit, *, interrupted: bool) -> None:
-    """Warn about left-out labels, the training, the latents of the first member, and the plan.
-
-    Parameters
-    ----------
-    warnings : FitWarnings
-        The warnings of the fit.
-    fit : Fit
-        What it has computed.
-    interrupted : bool
-        Whether Ctrl-C ended what follows the training.
-    """
-    prepared, p = fit.prepared, fit.prepared.p
-    for text in score_warnings(fit.learner.scores if fit.learner else {}):
-        warnings.add(text)
-    ended = [
-        member.training
-        for member, one in zip(prepared.members, fit.trained, strict=True)
-        if one.interrupted or interrupted
-    ]
-    if ended:
-        warnings.add(interrupt_warning(len(ended[0].history)))
-    if not fit.plans:  # without a coupling nothing shapes the common space
-        return
-    first, views = prepared.members[0], prepared.rows.views
-    remedies = ["lower the coupling's weight"]
-    if len(prepared.graphs.link_targets) > 0:  # these replace the constraint
-        remedies.insert(0, "link more rows")
-    elif not first.training.objective.coupling.exact:
-        remedies.insert(0, "raise the coupling's orthogonality_weight")
-    if not p["view_regularizer"].needs_decoders:
-        remedies.insert(0, "use view_regularizer='autoencoder'")
-    expected = math.sqrt(p["n_components"] * first.variance)
-    n_columns = [view.n_columns for view in views]
-    latents = fit.trained[0].latents
-    warnings.add(collapse_warning(prepared.data.names, latents, n_columns, expected, remedies))
-    plan = solve_mean_plan(fit.plans, p["coupling"].planner)
-    warnings.add(plan_warning(plan), ConvergenceWarning)
-
-
-def model_of(fit: Fit, seconds: float) -> Model:
-    """The model that a finished fit has learned.
-
-    Parameters
-    ----------
-    fit : Fit
-        The fit.
-    seconds : float
-        Its duration.
-    """
-    prepared, learner = fit.prepared, fit.learner
-    data, p = prepared.data, prepared.p
-    trainings = [member.training for member in prepared.members]
-    couplings = [training.objective.coupling for training in trainings]
-    trained_on = describe_training(data, p, seconds, prepared.rows.views[0].device)
-    views = [
-        ModelView(name, data.views[name].columns, scan.scaler, scan.ranges)
-        for name, scan in prepared.rows.scans.items()
-    ]
-    return Model(
-        views,
-        [training.network for training in trainings],
-        [training.history for training in trainings],
-        trainings[0].sampler.batch_size,
-        trained_on,
-        list(prepared.warnings.texts),
-        {},
-        plan=solve_mean_plan(fit.plans, p["coupling"].planner) if fit.plans else None,
-        plans=fit.plans or None,
-        references=_references(couplings, fit.plans),
-        view_similarity=fit.similarity,
-        common_space=fit.common_space,
-        classes=None if data.targets is None else data.targets.classes,
-        learner=learner,
-    )
-
-
-def _references(couplings: Sequence[Coupling], plans: Sequence[ViewPlan]) -> Array | None:
-    """The learned references; with several members those of each, in the order of `plan_`."""
-    clouds = [
-        coupling.references.detach().cpu().numpy()
-        for coupling in couplings
-        if coupling.reference_based
-    ]
-    if not clouds:
-        return None
-    if len(clouds) == 1 or not plans:
-        return clouds[0]
-    orders = match_columns(plans)
-    return np.stack([cloud[order] for cloud, order in zip(clouds, orders, strict=True)])
-
-
-def describe_training(
-    data: Data, p: Mapping[str, Any], seconds: float, device: torch.device
-) -> dict[str, Any]:
-    """Rows, labels, time and versions of a fit, in types that JSON can hold.
-
-    Parameters
-    ----------
-    data : Data
-        The data of the fit, as it was given.
-    p : dict of str to object
-        The parameters.
-    seconds : float
-        Its duration.
-    device : torch.device
-        Its device.
-
-    Returns
-    -------
-    dict of str to object
-        As `trained_on_` of the estimators.
-    """
-    unlinked = {name: data.unlinked(s) for s, name in enumerate(data.names)}
-    description: dict[str, Any] = {
-        "linked": len(data.links),
-        "linked_labeled": int((data.target >= 0).sum()),
-        "unaligned": {name: len(rows) for name, rows in unlinked.items() if len(rows) > 0},
-        "unaligned_labeled": {
-            name: n
-            for (name, rows), codes in zip(unlinked.items(), data.codes, strict=True)
-            if (n := int((codes[rows] >= 0).sum())) > 0
-        },
-    }
-    if data.targets is not None:
-        classes, codes = data.targets.classes.tolist(), data.targets.of(data.labeled())
-        counts = np.bincount(codes, minlength=len(classes)).tolist()
-        description["classes"] = list(map(list, zip(classes, counts, strict=True)))
-    return {
-        **description,
-        "seconds": round(seconds, 3),
-        "versions": {
-            "python": platform.python_version(),
-            "hotview": __version__,
-            "torch": str(torch.__version__),
-            "numpy": np.__version__,
-            "scikit-learn": sklearn.__version__,
-        },
-        "impute": impute_of(p.get("impute"), data.names),
-        "device": str(device),
-        "precision": used_precision(p.get("precision", "float32"), device),
-    }

@@ -1,11 +1,12 @@
-"""A fit, stage by stage: every stage is a function of the results before it, and returns one.
+"""A fit, stage by stage. Every stage is a function of the results before it, and returns one.
 
-preprocess → build_graphs → make_folds → propagate_labels → prepare_member, train_networks,
-apply_network → fit_learner → the result, which the estimator keeps
+data → preprocess → build_graphs → make_folds → propagate_labels → prepare_member
+     → train_networks → apply_network → SemiSupervised.fit → Model
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -17,12 +18,7 @@ from torch import nn
 
 from hotview._processes import rank
 from hotview.data import Data, make_folds
-from hotview.estimators.diagnostics import (
-    FitWarnings,
-    warn_of_input,
-    warn_of_labels,
-    warn_of_result,
-)
+from hotview.estimators.diagnostics import FitWarnings, warn_of_input, warn_of_labels
 from hotview.estimators.networks import (
     Member,
     Trained,
@@ -33,39 +29,22 @@ from hotview.estimators.networks import (
 )
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
 from hotview.estimators.randomness import Randomness, member_states
+from hotview.estimators.result import model_of, warn_of_result
 from hotview.estimators.rows import Graphs, Rows, build_graphs, preprocess
 from hotview.estimators.shared_structure import measure_common_spaces, measure_similarity
+from hotview.model.model import Model
 from hotview.nn.batched import NetworkOutputs
 from hotview.semisupervised.learner import SemiSupervised
 from hotview.semisupervised.soft_labels import PseudoLabels, propagate_labels
-from hotview.similarity import CommonSpace, ViewSimilarity
 from hotview.training.checkpoint import Checkpoint
 from hotview.training.threads import catch_interrupt
-from hotview.training.view_plan import ViewPlan
-
-__all__ = ["Fit", "PreparedFit", "check_data", "fit_estimators"]
 
 
 @dataclass(frozen=True)
-class PreparedFit:
-    """A fit whose networks are not trained yet.
+class Prepared:
+    """Results of the stages before the networks are trained; `p` are the parameters."""
 
-    Parameters
-    ----------
-    data : Data
-        The rows as they were given.
-    p : dict of str to object
-        The parameters.
-    rows, graphs, pseudo : Rows, Graphs, PseudoLabels or None
-        Results of the stages on rows and labels; no `pseudo` without pseudo-labels.
-    encoders : list of nn.Module or None
-        Encoders of the user's own, not trained.
-    members : list of Member
-        The networks.
-    warnings : FitWarnings
-        The warnings of the fit.
-    """
-
+    start: float
     data: Data
     p: Mapping[str, Any]
     rows: Rows
@@ -76,55 +55,20 @@ class PreparedFit:
     warnings: FitWarnings
 
 
-@dataclass(frozen=True)
-class Fit:
-    """Everything that a fit has computed.
-
-    Parameters
-    ----------
-    prepared : PreparedFit
-        What was known before networks were trained.
-    trained : list of Trained
-        What was computed with the network of every member.
-    plans : list of ViewPlan
-        The plans of all members; none without a coupling.
-    learner : SemiSupervised or None
-        What predicts new rows; None without labels.
-    similarity : ViewSimilarity or None
-        Similarity of the views by linked rows; None without enough of them.
-    common_space : CommonSpace or None
-        Nearness of held-out linked rows in the common space; None without any.
-    """
-
-    prepared: PreparedFit
-    trained: list[Trained]
-    plans: list[ViewPlan]
-    learner: SemiSupervised | None
-    similarity: ViewSimilarity | None
-    common_space: CommonSpace | None
-
-
 def fit_estimators(
     fits: Sequence[tuple[Data, Mapping[str, Any]]],
     *,
+    start: float | None = None,
     view_tests: bool = True,
     training: AbstractContextManager[None] | None = None,
     checkpoint: Checkpoint | None = None,
-) -> list[Fit]:
-    """Fit estimators to their data; networks of the same shape are trained together.
+) -> list[Model]:
+    """Fit estimators, each to its data with its seeded parameters, from `start` on.
 
-    Parameters
-    ----------
-    fits : sequence of (Data, dict of str to object)
-        The data and the parameters of every estimator.
-    view_tests : bool, default=True
-        Whether the permutation null of the plan and the similarity of the views are computed.
-    training : context manager or None, default=None
-        Entered while networks are trained.
-    checkpoint : Checkpoint or None, default=None
-        Where to resume from, and what to write while networks are trained.
+    Networks of the same shape are trained together, while `training` is entered. `view_tests` are
+    the permutation null of the plan and the similarity of the views.
     """
-    states = [member_states(p) for _, p in fits]
+    start, states = start or time.perf_counter(), [member_states(p) for _, p in fits]
     random, device = Randomness(states[0][0]), pick_device(fits[0][1]["device"])
     # Code of the user's may draw from torch's global generators, or a checkpoint hold them.
     is_global = any(has_own_modules(p) or p["callbacks"] or p["checkpoint"] for _, p in fits)
@@ -135,9 +79,10 @@ def fit_estimators(
         torch.enable_grad(),
         random.in_modules(device) if is_global else nullcontext(),
     ):
-        prepared = [prepare(data, p, own) for (data, p), own in zip(fits, states, strict=True)]
-        pairs = [(one.members, one.p) for one in prepared]
-        train_networks(pairs, training or nullcontext(), checkpoint)
+        prepared = [prepare(*one, own, start) for one, own in zip(fits, states, strict=True)]
+        train_networks(
+            [(one.members, one.p) for one in prepared], training or nullcontext(), checkpoint
+        )
         return [finish(one, view_tests=view_tests) for one in prepared]
 
 
@@ -150,51 +95,44 @@ def check_data(data: Data, p: Mapping[str, Any], *, load: bool = False) -> tuple
     return rows, warnings
 
 
-def prepare(data: Data, p: Mapping[str, Any], states: Sequence[Any]) -> PreparedFit:
+def prepare(data: Data, p: Mapping[str, Any], states: Sequence[Any], start: float) -> Prepared:
     """All stages before the networks are trained, with the random state of every member."""
     randoms = list(map(Randomness, states))
     rows, warnings = check_data(data, p, load=True)
     graphs = build_graphs(rows, p, randoms[0])
     n_folds = len(randoms) if len(randoms) > 1 and p.get("fusion") == "weighted" else 0
-    folds = make_folds(rows.data, len(randoms), n_folds, randoms[0].stage("folds").numpy)
-    pseudo = None
+    folds = make_folds(rows.data, len(randoms), n_folds, randoms[0].numpy("folds"))
+    pseudo, nodes = None, [[] for _ in folds]
     if p.get("pseudo_labels", False):
-        for_labels = [random.stage("soft labels").numpy for random in randoms]
+        for_labels = [random.numpy("soft labels") for random in randoms]
         pseudo = propagate_labels(graphs.graphs, rows.data, folds, for_labels)
         warn_of_labels(warnings, rows.data, pseudo)
+        nodes = pseudo.nodes
     encoders = encoders_of(p["encoders"], data.names)
-    members = [
-        prepare_member(rows, graphs, fold, nodes, p, encoders, random, number)
-        for number, (fold, nodes, random) in enumerate(
-            zip(folds, pseudo.nodes if pseudo else [[]] * len(folds), randoms, strict=True)
-        )
-    ]
-    return PreparedFit(data, p, rows, graphs, pseudo, encoders, members, warnings)
+    each = zip(folds, nodes, randoms, strict=True)
+    members = [prepare_member(rows, graphs, *one, p, encoders, i) for i, one in enumerate(each)]
+    return Prepared(start, data, p, rows, graphs, pseudo, encoders, members, warnings)
 
 
-def finish(prepared: PreparedFit, *, view_tests: bool) -> Fit:
+def finish(prepared: Prepared, *, view_tests: bool) -> Model:
     """All stages after the networks are trained."""
-    rows, graphs, members, p = prepared.rows, prepared.graphs, prepared.members, prepared.p
+    rows, graphs, p = prepared.rows, prepared.graphs, prepared.p
     trained = [
         apply_network(member, graphs, p, prepared.encoders, null=view_tests and i == 0)
-        for i, member in enumerate(members)
+        for i, member in enumerate(prepared.members)
     ]
     plans = [one.plan for one in trained if one.plan is not None]
     # The null depends on the tables alone: the first member's serves for all.
     plans = [replace(plan, null=plans[0].null) for plan in plans]
-    learner = similarity = None
     with catch_interrupt() as interrupt:  # Ctrl-C must not lose the trained networks
-        if rows.data.targets is not None:
-            learner = _learn(prepared, trained)
-        if view_tests:
-            similarity = measure_similarity(rows, graphs)
-        common_space = measure_common_spaces(members)
-    found = Fit(prepared, trained, plans, learner, similarity, common_space)
-    warn_of_result(prepared.warnings, found, interrupted=interrupt.requested)
-    return found
+        learner = None if rows.data.targets is None else learn(prepared, trained)
+        similarity = measure_similarity(rows, graphs) if view_tests else None
+        common_space = measure_common_spaces(prepared.members)
+    warn_of_result(prepared, trained, plans, learner, interrupted=interrupt.requested)
+    return model_of(prepared, plans, learner, similarity, common_space)
 
 
-def _learn(prepared: PreparedFit, trained: Sequence[Trained]) -> SemiSupervised:
+def learn(prepared: Prepared, trained: Sequence[Trained]) -> SemiSupervised:
     """Predictors of new rows, weighed by labels that members left out."""
     members, p = prepared.members, prepared.p
     networks = [member.training.network for member in members]

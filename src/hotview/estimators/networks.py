@@ -163,9 +163,9 @@ def prepare_member(
     graphs: Graphs,
     data: Data,
     nodes: list[NodeLabels],
+    random: Randomness,
     p: Mapping[str, Any],
     encoders: Sequence[nn.Module | None],
-    random: Randomness,
     number: int,
 ) -> Member:
     """Make the network, the objective and the sampler of one ensemble member.
