@@ -334,7 +334,7 @@ def test_a_release_that_fails_is_counted_and_repeated_with_the_same_noise(
 
 
 def test_clients_with_one_folder_count_together(tmp_path):
-    first, second = (one(tmp_path, privacy=Privacy(50.0)) for _ in range(2))
+    first, second = (one(tmp_path, privacy=Privacy(epsilon)) for epsilon in (50.0, 50))
     begin(first)
     for round, client in ((1, first), (2, second), (3, first)):
         message = first_round(round=round)

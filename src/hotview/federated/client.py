@@ -246,19 +246,19 @@ class Client:
             for x in (state.budget, self._budget)
         )
         problem = f"Expected {name!r} to continue as it began, {then}, but now it is {now}"
-        require(then == now, f"{problem}. Set it back, or begin the training anew.")
+        fits = state.budget == self._budget
+        require(fits, f"{problem}. Set it back, or begin the training anew.")
         problem = f"Expected the table of {name!r} to stay as it was when the training began, but"
         fits = state.table_fingerprint == self.data.fingerprint
         require(fits, f"{problem} it has changed. Put it back, or begin the training anew.")
-
         with state_errors(self.state_path, CLIENT_FORMAT):
             data, session = self.data, state.session
             require(name in session.names, f"its names do not include {name!r}")
             require(session.n_linked == len(data.linked), "its linked rows are others")
             state.check_arrays()
-            sizes = data.table.n_rows, session.settings.batch_size
-            for record in state.releases[-1:] if state.budget is not None else ():
-                fits = (record.n_rows, record.sample_size) == sizes
+            if state.budget is not None:
+                record, size = state.releases[-1], session.settings.batch_size
+                fits = (record.n_rows, record.sample_size) == (data.table.n_rows, size)
                 require(fits, "its releases are of another table")
 
     def _resume_label_holder(self, message: Message, request: Any) -> tuple[LocalTrainer, Session]:
