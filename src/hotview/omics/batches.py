@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hotview._validation.containers import matrix_of
-from hotview.datasets.readers.h5ad import obs_text
+from hotview.datasets.readers.arrays import obs_text
 from hotview.estimators.batch_correction import BatchOffsets, fit_offsets
 from hotview.omics.cells import find_column, modalities_of
 
