@@ -1,5 +1,6 @@
 """Modules that pytest leaves alone, what every test begins with, and what test files may use."""
 
+import faulthandler
 import multiprocessing.process
 import os
 import sys
@@ -41,6 +42,7 @@ def reader_fork(monkeypatch):
     def read_in_fork(path, task, names=()):
         with TemporaryFile() as output:
             if (child := os.fork()) == 0:
+                faulthandler.disable()  # damaged files may crash it
                 try:
                     reader_process.write_output(output, task, str(path), names)
                 finally:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from hotview._messages import ParameterError
 from hotview._validation import check_one_line
 from hotview.datasets.options import AnyPath, File, Options, Source, find_ending, list_files
-from hotview.datasets.readers.arrays import Matrix, as_view, read_npy, read_npz
+from hotview.datasets.readers.arrays import (
+    Matrix,
+    as_view,
+    read_h5ad,
+    read_h5mu,
+    read_npy,
+    read_npz,
+)
 from hotview.datasets.readers.arrow import read_query, read_sheet
 from hotview.datasets.readers.delimited import TextTable
-from hotview.datasets.readers.errors import did_you_mean, listed, within_memory
-from hotview.datasets.readers.h5ad import read_h5ad, read_h5mu
+from hotview.datasets.readers.errors import check_known, listed, within_memory
 from hotview.datasets.readers.matlab import read_mat_views
 from hotview.datasets.readers.parquet import ParquetTable
 from hotview.datasets.readers.tables import TableFile, select
@@ -214,17 +220,11 @@ def _check_columns(options: Options, files: list[File]) -> None:
         raise ValueError(f"columns= and drop= are for {', '.join(TABLES)}, which name columns.")
     named = options.columns if isinstance(options.columns, Mapping) else ()
     views = [file.name for file in tables]
-    _refuse_unknown(named, views, "columns= names a view that is not a table:")
+    check_known(named, views, "columns= names a view that is not a table:")
     if options.drop:
         known = [name for file in tables for name in open_file(file, options).names]
         paths = ", ".join(str(file.path) for file in tables)
-        _refuse_unknown(options.drop, known, f"drop= names a column that is not in {paths}:")
-
-
-def _refuse_unknown(names: Iterable[str], known: list[str], message: str) -> None:
-    for name in names:
-        if name not in known:
-            raise ValueError(f"{message} {name!r}.{did_you_mean(name, dict.fromkeys(known))}")
+        check_known(options.drop, known, f"drop= names a column that is not in {paths}:")
 
 
 def read_file(file: File, options: Options) -> Views:

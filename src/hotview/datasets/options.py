@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -119,6 +120,17 @@ class Options:
             if endings and name in paths and not os.fspath(paths[name]).lower().endswith(endings):
                 remedy = f"{{{option}}} is for {', '.join(endings)}. Leave it out."
                 raise ParameterError(f"{paths[name]}: ", remedy)
+
+    @property
+    def missing_cells(self) -> tuple[str, ...]:
+        """Cells that mean "missing", besides the usual ones: a -999 also as -999.0 and the like."""
+        cells = dict.fromkeys(self.missing or ())
+        for cell in self.missing or ():
+            with suppress(ValueError):
+                number = float(cell)
+                texts = (f"{number:.{n}f}" for n in range(4))
+                cells |= dict.fromkeys(text for text in texts if float(text) == number)
+        return tuple(cells)
 
     @property
     def decimal_point(self) -> str:

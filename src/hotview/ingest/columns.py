@@ -164,7 +164,10 @@ def choose_columns(
         for name, column in cells.items()
         if name not in formats
     }
-    _refuse_free_text(table, {n: detected[n] for n in detected if n in values}, values)
+    n_rows = len(next(iter(cells.values()), ()))
+    most = min(_MAX_CATEGORIES, n_rows / _ROWS_PER_CATEGORY)
+    if free := {n: v for n, v in values.items() if n in detected and len(v) > most}:
+        raise _free_text_error(table, free)
     columns = tuple(
         Column(n, tuple(values[n]) if n in values else None, formats.get(n)) for n in names
     )
@@ -255,24 +258,15 @@ class _WrittenDecimals:
                 refuse_groups(TextColumn(self.table, name, cells))
 
 
-def _refuse_free_text(
-    table: TableFile, cells: Mapping[str, Sequence[str | None]], values: Mapping[str, Sequence[str]]
-) -> None:
-    """Raise if text columns are not categorical, naming all such columns at once."""
-    free = {
-        name: values[name]
-        for name, column in cells.items()
-        if len(values[name]) > min(_MAX_CATEGORIES, len(column) / _ROWS_PER_CATEGORY)
-    }
-    if not free:
-        return
+def _free_text_error(table: TableFile, free: Mapping[str, Sequence[str]]) -> ParameterError:
+    """Return the error for text columns that are not categorical, with values of all of them."""
     described = [f"{n!r} ({len(v)} different: {listed(v[:3])})" for n, v in free.items()]
     first = next(iter(free))
     no_dates = [name for name, cells in free.items() if not resembles_dates(cells)]
     hints = "For a column that identifies rows: {id_column}. " if no_dates else ""
     if len(no_dates) < len(free):
         hints += "Dates are read if they are written as 2024-01-31. "
-    raise ParameterError(
+    return ParameterError(
         f"{table.path}: expected text columns to be categorical, with at most {_MAX_CATEGORIES} "
         f"different values and {_ROWS_PER_CATEGORY} rows per value, but these are not: "
         f"{'; '.join(described)}. ",

@@ -11,9 +11,8 @@ from typing import TypeAlias
 from hotview._messages import ParameterError
 from hotview.datasets.files import FORMATS, TABLES, open_file, read_file
 from hotview.datasets.options import File, Options, list_files
-from hotview.datasets.readers.arrays import Matrix
+from hotview.datasets.readers.arrays import Matrix, ObsTable, read_obs
 from hotview.datasets.readers.errors import unknown_error
-from hotview.datasets.readers.h5ad import ObsTable, read_obs
 from hotview.datasets.readers.tables import TableFile
 
 #: Ids of the rows of every view, None for one without ids; None for a missing id.

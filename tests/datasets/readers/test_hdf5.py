@@ -9,7 +9,7 @@ import pytest
 
 from hotview.datasets import read_views
 from hotview.datasets.readers import reader_process
-from hotview.datasets.readers.h5ad import obs_text, read_obs
+from hotview.datasets.readers.arrays import obs_text, read_obs
 from hotview.datasets.readers.reader_process import open_hdf5, read_in_process
 
 TEXTS = [f"cell-{i}" for i in range(300)]

@@ -16,7 +16,7 @@ from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview._validation.containers import is_numeric_arrow
 from hotview.datasets.options import NO_OPTIONS, Options
-from hotview.datasets.readers.errors import did_you_mean, listed, reading
+from hotview.datasets.readers.errors import check_known, listed, reading
 from hotview.datasets.readers.tables import (
     LARGEST_INTEGER,
     TableFile,
@@ -68,7 +68,7 @@ class ArrowColumns(TableFile):
     def _read(self, names: list[str]) -> Array | LazyRows:
         table = self._select(names)
         X = np.empty((table.num_rows, len(names)), dtype=number_dtype(table.schema.types))
-        fill_numbers(self.path, names, X, table, missing=self.options.missing or ())
+        fill_numbers(self.path, names, X, table, missing=self.options.missing_cells)
         return X
 
     def _read_text(self, names: list[str]) -> list[list[str | None]]:
@@ -305,8 +305,7 @@ def _choose_sheet(path: Path, name: str, sheet: str | None, sheets: list[str]) -
             "Choose one: {sheet}.",
             sheet={name: sheets[0]},
         )
-    if sheet not in sheets:
-        raise ValueError(f"{path} has no sheet {sheet!r}.{did_you_mean(sheet, sheets)}")
+    check_known([sheet], sheets, f"{path} has no sheet")
     return sheet
 
 

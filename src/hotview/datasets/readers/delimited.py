@@ -1,7 +1,4 @@
-"""Text tables: csv, tsv and other delimited files, read by pyarrow.
-
-pyarrow refuses rows that are too short as well as rows that are too long.
-"""
+"""Text tables: csv, tsv and other delimited files, read by pyarrow, which refuses ragged rows."""
 
 from __future__ import annotations
 
@@ -9,10 +6,9 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +66,9 @@ class TextTable(TableFile):
         self.path, self.name = path, name or path.name.partition(".")[0]
         self._encoding = encoding = options.encoding
         self._point, self.has_header = options.decimal_point, options.header is not False
-        is_tsv = path.name.lower().removesuffix(".gz").endswith(".tsv")
+        is_tsv = path.name.lower().endswith((".tsv", ".tsv.gz"))
         self.delimiter = options.delimiter or ("\t" if is_tsv else ",")
-        missing = _spellings(options.missing or ())
+        missing = options.missing_cells
         self._markers = (*MISSING, *missing, *(f" {marker}" for marker in missing))
         self._rows_are_checked = False
         try:
@@ -115,7 +111,7 @@ class TextTable(TableFile):
             refuse_duplicates(path, names)
         self._stored = dict(zip(names, cells if self.has_header else names, strict=True))
         unnamed = [column for column in names if not column.strip()]
-        super().__init__(path, names, unnamed, name, replace(options, missing=missing))
+        super().__init__(path, names, unnamed, name, options)
         if self.has_header and not has_rows:
             raise ValueError(f"{path} has a line of column names but no rows.")
 
@@ -149,10 +145,8 @@ class TextTable(TableFile):
 
     def _place(self, name: str, row: int) -> str:
         n_left, start = row + self.has_header, 1
-        with (
-            _open(self.path, self._encoding) as stream,
-            suppress(csv.Error),
-        ):  # this cell is a long one
+        # A cell that is too long for csv is the one that is looked for.
+        with _open(self.path, self._encoding) as stream, suppress(csv.Error):
             text = io.TextIOWrapper(stream, "utf-8-sig", errors="replace", newline="")
             lines = csv.reader(text, delimiter=self.delimiter)
             for cells in lines:
@@ -166,18 +160,15 @@ class TextTable(TableFile):
         """Return the columns with a cell that is neither a number nor missing, in one pass."""
         import pyarrow as pa
 
-        text: set[str] = set()
+        numeric = dict.fromkeys(self.names)
         try:
             for block in self._read_blocks(pa.string()):
-                numeric = [name for name in self.names if name not in text]
-                text |= {
-                    name
-                    for name in numeric
-                    if not _is_numeric(block.column(self._stored[name]), self._point)
-                }
+                for name in list(numeric):
+                    if not _is_numeric(block.column(self._stored[name]), self._point):
+                        del numeric[name]
         except (pa.ArrowException, OSError, UnicodeError) as error:
             raise self._explain(error) from error
-        return [name for name in self.names if name in text]
+        return [name for name in self.names if name not in numeric]
 
     def _read_blocks(self, dtype: Any) -> Iterator[Any]:
         """Yield all rows as record batches, of which one at a time is in memory."""
@@ -228,15 +219,10 @@ class TextTable(TableFile):
         longest = 64 * sum(len(name) + 1 for name in self.names)
         block = min(max(longest, 2**20 if threads else 2**26), 2**30)
         names = None if self.has_header else self.names
-        return {
-            "read_options": ReadOptions(use_threads=threads, block_size=block, column_names=names),
-            "parse_options": ParseOptions(
-                delimiter=self.delimiter,
-                newlines_in_values=True,
-                ignore_empty_lines=ignore_empty_lines,
-            ),
-            "convert_options": convert,
-        }
+        read = ReadOptions(use_threads=threads, block_size=block, column_names=names)
+        parse = ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
+        parse.ignore_empty_lines = ignore_empty_lines
+        return {"read_options": read, "parse_options": parse, "convert_options": convert}
 
     def _explain(self, error: Exception) -> ValueError:
         """Convert pyarrow's error to one that names the file, the column and the row."""
@@ -307,7 +293,12 @@ class TextTable(TableFile):
         if not has_quotes or n_lines <= n_rows + self.has_header:
             return
         for batch in self._read_blocks(pa.binary()):  # whatever its encoding
-            holds_numbers = cache(partial(_holds_numbers, batch, self._point))
+
+            @cache
+            def holds_numbers(j: int, columns: Any = batch.columns) -> bool:
+                is_empty = columns[j].null_count == len(columns[j])
+                return not is_empty and _is_numeric(columns[j], self._point)
+
             for j, cells in enumerate(batch.columns):
                 found = pc.match_substring_regex(cells, "[\r\n]")
                 for row in pc.indices_nonzero(found).to_pylist():
@@ -367,13 +358,6 @@ def _open(path: Path, encoding: str | None = None) -> Any:
     return stream if encoding is None else pa.transcoding_input_stream(stream, encoding, "utf-8")
 
 
-def _spellings(marks: Sequence[str]) -> tuple[str, ...]:
-    """Return marks of missing cells, numbers with and without decimals: -999 and -999.0."""
-    numbers = [float(mark) for mark in marks if is_number(mark)]
-    decimals = [f"{x:.{n}f}" for x in numbers for n in range(4)]
-    return tuple(dict.fromkeys([*marks, *(text for text in decimals if float(text) in numbers)]))
-
-
 def _looks_like_utf8(path: Path, encoding: str) -> bool:
     """Whether bytes of a file that is said to have one byte per letter are UTF-8, and not ASCII."""
     if any(len(letter.encode(encoding, "ignore")) > 1 for letter in "aäжあ"):
@@ -404,11 +388,6 @@ def _guess_encoding(path: Path) -> str | None:
                 return "cp1252"
             start = stream.read(2**22)
     return "latin-1"
-
-
-def _holds_numbers(batch: Any, decimal: str, column: int) -> bool:
-    cells = batch.column(column)
-    return cells.null_count < len(cells) and _is_numeric(cells, decimal)
 
 
 def _is_numeric(cells: Any, decimal: str) -> bool:

@@ -33,6 +33,16 @@ def unknown_error(problem: str, name: str, known: Iterable[str], parameter: str)
     return ParameterError(f"{problem}.{hint}", f" Correct {{{parameter}}}.")
 
 
+def check_known(
+    names: Iterable[str], known: Iterable[str], problem: str, purpose: str = ""
+) -> None:
+    """Raise for a name that is not known; it stands between problem and purpose in the error."""
+    known = dict.fromkeys(known)
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{problem} {name!r}{purpose}.{did_you_mean(name, known)}")
+
+
 def listed(names: Iterable[str]) -> str:
     """Join at most ten names, in quotes, for a message."""
     names = list(names)

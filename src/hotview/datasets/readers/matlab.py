@@ -1,9 +1,8 @@
-"""MATLAB files: versions 4 to 7 are read by scipy in another process, version 7.3 by h5py."""
+"""MATLAB files, read in another process: versions 4 to 7 by scipy, version 7.3 by h5py."""
 
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Sequence
 from itertools import repeat
 from pathlib import Path
@@ -13,12 +12,11 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array, issparse
 
 from hotview._messages import ParameterError
-from hotview._types import Array
 from hotview.datasets.options import File, Options
 from hotview.datasets.readers import reader_process
 from hotview.datasets.readers.arrays import CHOOSE, Matrix, as_view
-from hotview.datasets.readers.errors import did_you_mean, reading
-from hotview.datasets.readers.reader_process import DTYPES, READABLE, open_hdf5
+from hotview.datasets.readers.errors import check_known, reading
+from hotview.datasets.readers.reader_process import READABLE
 
 #: Rows or columns of the sparse matrices of a file, per byte of it and in any case.
 _SPARSE_PER_BYTE, _SPARSE_AT_LEAST = 8, 10**7
@@ -73,36 +71,40 @@ def read_mat(
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
-    import h5py
-
-    if h5py.is_hdf5(path):
-        with open_hdf5(path, "a MAT-file") as file:
-            # "#refs#" and "#subsystem#" hold the insides of cells and objects.
-            classes = {name: _hdf5_class(file[name]) for name in file if not name.startswith("#")}
-        chosen = _choose(path, classes, names)
-        with open_hdf5(path, "a MAT-file", *chosen, "#refs#") as file:
-            values = {name: _hdf5_value(file, file[name]) for name in chosen}
-    else:
-        with reading(path, "a MAT-file"):
-            arrays = reader_process.read_in_process(path, "mat", names or ())
-        known = arrays["names"].tolist()
-        classes = dict(zip(known, arrays["classes"].tolist(), strict=True))
-        if len(classes) < len(known):
-            twice = next(name for name in known if known.count(name) > 1)
-            raise ValueError(f"{path} has two variables that are called {twice!r}.")
-        chosen = _choose(path, classes, names)
-        with reading(path, "a MAT-file"):
-            cells = _join_parts(arrays)
-        values = {
-            name: cells[i] if classes[name] == "cell" else cells[i][0]
-            for i, name in enumerate(chosen)
-        }
-    _refuse_large_shapes(path, values)
+    with reading(path, "a MAT-file"):
+        arrays = reader_process.read_in_process(path, "mat", names or ())
+    known = arrays.pop("names").tolist()
+    classes = dict(zip(known, arrays.pop("classes").tolist(), strict=True))
+    if len(classes) < len(known):
+        twice = next(name for name in known if known.count(name) > 1)
+        raise ValueError(f"{path} has two variables that are called {twice!r}.")
+    chosen = _choose(path, classes, names)
+    values: list[list[Any]] = [[] for _ in chosen]
+    with reading(path, "a MAT-file"):
+        for key, array in arrays.items():
+            i, j, part = key.split(" ")
+            if part == "":
+                values[int(i)].append(array)
+            elif part == "values":
+                other = (arrays[f"{i} {j} {x}"] for x in ("rows", "pointers", "shape"))
+                rows, pointers, shape = other
+                csc: Any = csc_array((array, rows, pointers), shape=tuple(shape.tolist()))
+                values[int(i)].append(csc)
+    # Sparse matrices can be far larger than a file of this size can fill.
+    sparse: list[Any] = [cell for cells in values for cell in cells if issparse(cell)]
+    size = sum(max(cell.shape) for cell in sparse)
+    limit = max(_SPARSE_AT_LEAST, _SPARSE_PER_BYTE * path.stat().st_size)
+    if size > limit:
+        raise ValueError(
+            f"{path} has sparse matrices of {size:,} rows or columns, more than the {limit:,} that "
+            "are read from a file of its size: it is damaged, or nearly all of them are empty. "
+            "Remove empty rows and columns."
+        )
     return {
-        name: [_matrix(cell, path, f"{name}{{{i}}}") for i, cell in enumerate(value, start=1)]
-        if isinstance(value, list)
-        else _matrix(value, path, name)
-        for name, value in values.items()
+        name: [_matrix(cell, path, f"{name}{{{i}}}") for i, cell in enumerate(cells, start=1)]
+        if classes[name] == "cell"
+        else _matrix(cells[0], path, name)
+        for name, cells in zip(chosen, values, strict=True)
     }
 
 
@@ -111,10 +113,8 @@ def _choose(path: Path, classes: dict[str, str], names: Sequence[str] | None) ->
     if not classes:
         raise ValueError(f"{path} holds no variables.")
     chosen = list(classes) if names is None else list(names)
+    check_known(chosen, classes, f"{path} holds no variable")
     for name in chosen:
-        if name not in classes:
-            hint = did_you_mean(name, classes)
-            raise ValueError(f"{path} holds no variable {name!r}.{hint}")
         if classes[name] not in READABLE:
             raise _not_numeric(path, name, classes[name])
     return chosen
@@ -127,25 +127,9 @@ def _not_numeric(path: Path, name: str, kind: str) -> ValueError:
     )
 
 
-def _refuse_large_shapes(path: Path, values: dict[str, Any]) -> None:
-    """Raise if sparse matrices are far larger than a file of this size can fill."""
-    cells = [cell for v in values.values() for cell in (v if isinstance(v, list) else [v])]
-    sparse: list[Any] = [cell for cell in cells if issparse(cell)]
-    size = sum(max(cell.shape) for cell in sparse)
-    limit = max(_SPARSE_AT_LEAST, _SPARSE_PER_BYTE * path.stat().st_size)
-    if size > limit:
-        raise ValueError(
-            f"{path} has sparse matrices of {size:,} rows or columns, more than the {limit:,} that "
-            "are read from a file of its size: it is damaged, or nearly all of them are empty. "
-            "Remove empty rows and columns."
-        )
-
-
 def _matrix(value: Any, path: Path, name: str) -> Matrix:
     """Return a real matrix in this machine's byte order, or raise."""
-    if isinstance(value, list):
-        raise _not_numeric(path, name, "a cell array in a cell array")
-    if isinstance(value, str) or value.dtype.kind not in "biuf":  # a class that is not read
+    if value.dtype.kind not in "biuf":  # the name of a class that is not read
         raise _not_numeric(path, name, str(value))
     if not issparse(value):
         return np.asarray(value, dtype=value.dtype.newbyteorder("="))
@@ -154,60 +138,6 @@ def _matrix(value: Any, path: Path, name: str) -> Matrix:
         # scipy trusts the indices of a file and would write outside of its memory.
         sparse.check_format(full_check=True)
         return csr_array(sparse, dtype=np.float64)
-
-
-def _join_parts(arrays: dict[str, Array]) -> defaultdict[int, list[Any]]:
-    """Return the cells of every variable from what another process has read."""
-    cells: defaultdict[int, list[Any]] = defaultdict(list)
-    for key, array in arrays.items():
-        place, _, part = key.rpartition(" ")
-        if part == "" and place:
-            cells[int(place.split()[0])].append(array)
-        elif part == "values":
-            rows, columns, shape = (arrays[f"{place} {x}"] for x in ("rows", "columns", "shape"))
-            sparse = csc_array((array, rows, columns), shape=tuple(shape.tolist()))
-            cells[int(place.split()[0])].append(sparse)
-    return cells
-
-
-def _hdf5_class(item: Any) -> str:
-    if "MATLAB_sparse" in item.attrs:
-        return "sparse"
-    name = item.attrs.get("MATLAB_class", b"not written by MATLAB (it has no MATLAB_class)")
-    return str(name.decode() if isinstance(name, bytes) else name)
-
-
-def _hdf5_value(file: Any, item: Any) -> Any:
-    """Return a matrix, a list for a cell array, or the name of a class that is not read."""
-    kind = _hdf5_class(item)
-    if kind == "sparse":
-        return _hdf5_sparse(item)
-    if item.attrs.get("MATLAB_empty", 0):
-        # The data of an empty matrix is its shape.
-        shape = tuple(int(size) for size in item[()])
-        if 0 not in shape:
-            raise ValueError(f"An empty matrix has the shape {shape}.")
-        return [] if kind == "cell" else np.zeros(shape, DTYPES.get(kind, np.float64))
-    if kind == "cell":
-        # HDF5 lists the axes in reverse, so C order here is MATLAB's column order.
-        return [_hdf5_value(file, file[reference]) for reference in item[()].ravel()]
-    if kind not in DTYPES:
-        return kind
-    value = item[()].T
-    # A complex matrix is a compound of "real" and "imag".
-    return "complex" if value.dtype.names else value.astype(DTYPES[kind], copy=False)
-
-
-def _hdf5_sparse(item: Any) -> Any:
-    pointers = item["jc"][()].astype(np.int64)
-    shape = (int(item.attrs["MATLAB_sparse"]), len(pointers) - 1)
-    # MATLAB leaves "data" and "ir" out when every entry is zero.
-    if "data" not in item:
-        return csc_array(shape, dtype=np.float64)
-    data = item["data"][()]
-    if data.dtype.names:
-        return "complex"
-    return csc_array((data, item["ir"][()].astype(np.int64), pointers), shape=shape)
 
 
 def read_mat_views(file: File, options: Options) -> list[tuple[str, Matrix]]:

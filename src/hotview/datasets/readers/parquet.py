@@ -198,7 +198,7 @@ class ParquetTable(ArrowColumns):
         dtype = number_dtype(types)
         is_large = self._n_rows * len(names) * dtype.itemsize > _LARGE
         if self.options.mmap and is_large and all(map(is_numeric_arrow, types)):
-            missing = tuple(self.options.missing or ())
+            missing = self.options.missing_cells
             convert = partial(fill_numbers, self.path, names, missing=missing)
             return ParquetRows(self.path, names, dtype, convert)
         return super()._read(names)

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -30,6 +30,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
 #: Classes of MATLAB that are read.
 READABLE = {*DTYPES, "sparse", "cell"}
 _OTHER_CLASSES = {"U": "char", "c": "complex", "O": "a cell array in a cell array"}
+_WORKSPACE = "__function_workspace__"
 _SECONDS, _BYTES_PER_SECOND = 30.0, 10**6  # that a process may take for a file
 
 
@@ -129,33 +130,97 @@ def _read_mat(path: str, names: Sequence[str]) -> dict[str, Any]:
 
     The names of arrays are the number of the variable, that of the cell, and a part.
     """
-    from scipy.io import loadmat, whosmat
+    import h5py
+    from scipy.io import whosmat
 
-    found = [(name, kind) for name, _, kind in whosmat(path) if name != "__function_workspace__"]
-    classes = dict(found)
-    arrays = {"names": [name for name, _ in found], "classes": [kind for _, kind in found]}
-    chosen = [*(names or classes)]
-    if not chosen or not all(classes.get(name) in READABLE for name in chosen):
-        return arrays
+    is_hdf5 = h5py.is_hdf5(path)
+    file: Any
+    with h5py.File(path, "r") if is_hdf5 else nullcontext() as file:
+        if is_hdf5:  # "#refs#" and "#subsystem#" hold the insides of cells and objects
+            found = [(name, _hdf5_class(file[name])) for name in file if name[0] != "#"]
+        else:
+            found = [(name, kind) for name, _, kind in whosmat(path) if name != _WORKSPACE]
+        classes = dict(found)
+        arrays = {"names": [name for name, _ in found], "classes": [kind for _, kind in found]}
+        chosen = [*(names or classes)]
+        if not chosen or not all(classes.get(name) in READABLE for name in chosen):
+            return arrays
+        if is_hdf5:
+            values = {name: _hdf5_value(file, file[name]) for name in chosen}
+        else:
+            values = _scipy_values(path, {name: classes[name] for name in chosen})
+    for i, name in enumerate(chosen):
+        cells = values[name] if isinstance(values[name], list) else [values[name]]
+        for j, cell in enumerate(cells):
+            parts = cell if isinstance(cell, dict) else {"": cell}
+            arrays |= {f"{i} {j} {part}": value for part, value in parts.items()}
+    return arrays
+
+
+def _scipy_values(path: str, classes: dict[str, str]) -> dict[str, Any]:
+    """Return variables of versions 4 to 7, in the form of `_hdf5_value`."""
+    from scipy.io import loadmat
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
-            values = loadmat(path, variable_names=chosen, mat_dtype=True)
+            values = loadmat(path, variable_names=[*classes], mat_dtype=True)
     except np.exceptions.ComplexWarning:  # the types of classes are those of real numbers
-        values = loadmat(path, variable_names=chosen)
-    for i, name in enumerate(chosen):
-        is_cell = classes[name] == "cell"
-        for j, cell in enumerate(values[name].ravel(order="F") if is_cell else [values[name]]):
-            if hasattr(cell, "tocsc") and cell.dtype.kind != "c":
-                cell = cell.tocsc()
-                parts = {"values": cell.data, "rows": cell.indices, "columns": cell.indptr}
-                parts["shape"] = cell.shape
-            elif cell.dtype.kind in "biuf":
-                parts = {"": cell if is_cell else cell.astype(DTYPES[classes[name]], copy=False)}
-            else:
-                parts = {"": _OTHER_CLASSES.get(cell.dtype.kind, "struct")}
-            arrays |= {f"{i} {j} {part}": value for part, value in parts.items()}
-    return arrays
+        values = loadmat(path, variable_names=[*classes])
+
+    def convert(value: Any, dtype: Any = None) -> Any:
+        if value.dtype.kind not in "biuf":
+            return _OTHER_CLASSES.get(value.dtype.kind, "struct")
+        if not hasattr(value, "tocsc"):
+            return value.astype(dtype or value.dtype, copy=False)
+        value = value.tocsc()
+        return _sparse_parts(value.data, value.indices, value.indptr, value.shape)
+
+    return {
+        name: [convert(cell) for cell in values[name].ravel(order="F")]
+        if kind == "cell"
+        else convert(values[name], DTYPES.get(kind))
+        for name, kind in classes.items()
+    }
+
+
+def _sparse_parts(data: Any, rows: Any, pointers: Any, shape: tuple[int, ...]) -> dict[str, Any]:
+    return {"values": data, "rows": rows, "pointers": pointers, "shape": shape}
+
+
+def _hdf5_class(item: Any) -> str:
+    if "MATLAB_sparse" in item.attrs:
+        return "sparse"
+    name = item.attrs.get("MATLAB_class", b"not written by MATLAB (it has no MATLAB_class)")
+    return str(name.decode() if isinstance(name, bytes) else name)
+
+
+def _hdf5_value(file: Any, item: Any, *, is_cell: bool = False) -> Any:
+    """Return a matrix, parts of a sparse one, a list for a cell array, or a class not read."""
+    kind = _hdf5_class(item)
+    if kind == "sparse":
+        pointers = item["jc"][()].astype(np.int64)
+        shape = (int(item.attrs["MATLAB_sparse"]), len(pointers) - 1)
+        # MATLAB leaves "data" and "ir" out when every entry is zero.
+        data = item["data"][()] if "data" in item else np.zeros(0)
+        rows = item["ir"][()].astype(np.int64) if "data" in item else np.zeros(0, np.int64)
+        return "complex" if data.dtype.names else _sparse_parts(data, rows, pointers, shape)
+    if item.attrs.get("MATLAB_empty", 0):
+        # The data of an empty matrix is its shape.
+        sizes = tuple(int(size) for size in item[()])
+        if 0 not in sizes:
+            raise ValueError(f"An empty matrix has the shape {sizes}.")
+        return [] if kind == "cell" else np.zeros(sizes, DTYPES.get(kind, np.float64))
+    if kind == "cell":
+        if is_cell:
+            return _OTHER_CLASSES["O"]
+        # HDF5 lists the axes in reverse, so C order here is MATLAB's column order.
+        return [_hdf5_value(file, file[place], is_cell=True) for place in item[()].ravel()]
+    if kind not in DTYPES:
+        return kind
+    value = item[()].T
+    # A complex matrix is a compound of "real" and "imag".
+    return "complex" if value.dtype.names else value.astype(DTYPES[kind], copy=False)
 
 
 def _walk_hdf5(path: str, names: Sequence[str]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from hotview._messages import Parameter, ParameterError
 from hotview._types import Array
 from hotview._validation import check_one_line
 from hotview.datasets.options import NO_OPTIONS, Options
-from hotview.datasets.readers.errors import did_you_mean, listed, within_memory
+from hotview.datasets.readers.errors import check_known, listed, within_memory
 
 #: float64 represents all whole numbers up to this one.
 LARGEST_INTEGER = 2**53
@@ -156,11 +156,7 @@ class TableFile(ABC):
 
     def check_columns(self, names: Iterable[str], purpose: str = "") -> None:
         """Raise if there is no column of one of these names; `purpose` completes the message."""
-        known = set(self.names)
-        for name in names:
-            if name not in known:
-                hint = did_you_mean(name, self.names)
-                raise ValueError(f"{self.path} has no column {name!r}{purpose}.{hint}")
+        check_known(names, self.names, f"{self.path} has no column", purpose)
 
     def read(self, names: list[str]) -> Array | LazyRows:
         """Read columns, in this order, as a 2-D array of numbers."""
@@ -172,7 +168,7 @@ class TableFile(ABC):
         with within_memory(self.path):
             columns = [[clean_text(cell) for cell in cells] for cells in self._read_text(names)]
         if self.options.missing:
-            marks = {mark.strip() for mark in self.options.missing}
+            marks = {mark.strip() for mark in self.options.missing_cells}
             columns = [[None if cell in marks else cell for cell in cells] for cells in columns]
         for name, cells in zip(names, columns, strict=True):
             check_one_line(cells, partial(self._place, name))
