@@ -23,8 +23,7 @@ from tests.report import records
 
 
 def test_bands_have_one_standard_deviation():
-    curve = Curve("loss", np.array([2.0, math.inf, 1.0]), np.array([0.5, 0.5, math.nan]))
-    _, low, high = curve.band
+    _, low, high = Curve("loss", [2.0, math.inf, 1.0], [0.5, 0.5, math.nan]).band
     np.testing.assert_array_equal(low, [1.5, math.nan, 1.0])
     np.testing.assert_array_equal(high, [2.5, math.nan, 1.0])
 

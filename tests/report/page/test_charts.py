@@ -91,13 +91,11 @@ def line(text):
 
 
 def test_a_curve_goes_through_all_epochs_and_gaps_interrupt_it():
-    text = curve_chart(Curve("loss", np.array([3.0, 2.0, 1.0]), np.array([0.1] * 3)), [1, 2, 3])
+    text = curve_chart(Curve("loss", [3.0, 2.0, 1.0], [0.1] * 3), [1, 2, 3])
     assert len(re.findall("[ML]", line(text))) == 3
     assert 'class="band"' in text
     assert "from 3 to 1" in text
-    text = curve_chart(
-        Curve("loss", np.array([3.0, math.nan, 1.0, 2.0]), np.array([math.nan] * 4)), [1, 2, 3, 4]
-    )
+    text = curve_chart(Curve("loss", [3.0, math.nan, 1.0, 2.0], [math.nan] * 4), [1, 2, 3, 4])
     assert re.sub(r"[\d. ]", "", line(text)) == "MML"
     assert 'class="band"' not in text
     assert "nan" not in text
@@ -105,14 +103,10 @@ def test_a_curve_goes_through_all_epochs_and_gaps_interrupt_it():
 
 def test_curves_that_are_constant_or_were_never_finite():
     for values in ([0.0], [0.0, 0.0], [5.0, 5.0]):
-        text = curve_chart(
-            Curve("x", np.array(values), np.array([math.nan] * len(values))), [*range(len(values))]
-        )
+        text = curve_chart(Curve("x", values, [math.nan] * len(values)), [*range(len(values))])
         assert "nan" not in text
     for values in ([math.nan], [math.inf, math.nan]):
-        text = curve_chart(
-            Curve("<loss>", np.array(values), np.array(values)), [*range(len(values))]
-        )
+        text = curve_chart(Curve("<loss>", values, values), [*range(len(values))])
         assert "&lt;loss&gt; was never a finite number" in text
 
 
