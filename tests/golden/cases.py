@@ -280,28 +280,20 @@ def _record(model, *arguments, y=None, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         record = make_record(model, TEST, y, umap=False, importance=y is not None, verbose=False)
-    n = {"max_rank": model.n_components}
+    ranks = [
+        {"view": x.name, "mean": x.mean[0], "std": x.std[0], "max_rank": model.n_components}
+        for x in effective_ranks(model)
+    ]
+    contributions = describe_contributions(getattr(model, "out_of_fold_", {}))
     facts = {
-        "format": 3,
-        "kind": record.kind,
-        "coupling": as_coupling(model.coupling).label,
-        "views": record.views,
-        "columns": list(model.n_features_per_view_.values()),
-        "classes": record.classes,
-        "similarity": _similarity(model.view_similarity_),
-        "view_sentences": describe_views(model),
-        "contributions": describe_contributions(getattr(model, "out_of_fold_", {})),
-        "plan": _plan(model),
-        "learning": learning_curves(model),
-        "ranks": [
-            {"view": x.name, "mean": x.mean[0], "std": x.std[0], **n}
-            for x in effective_ranks(model)
-        ],
-        "settings": describe_settings(model),
-        "trained_on": model.trained_on_,
-        "fit_warnings": model.fit_warnings_,
-        "metadata": model.metadata_,
-    }
+        "format": 3, "kind": record.kind, "coupling": as_coupling(model.coupling).label,
+        "views": record.views, "columns": list(model.n_features_per_view_.values()),
+        "classes": record.classes, "similarity": _similarity(model.view_similarity_),
+        "view_sentences": describe_views(model), "contributions": contributions,
+        "plan": _plan(model), "learning": learning_curves(model), "ranks": ranks,
+        "settings": describe_settings(model), "trained_on": model.trained_on_,
+        "fit_warnings": model.fit_warnings_, "metadata": model.metadata_,
+    }  # fmt: skip
     parts = {k: v for k, v in vars(record).items() if k not in ("model", "classes")}
     parts["importance"] = record.importance and _importance(record)
     return found | {"record": _plain(facts | parts)}
@@ -315,12 +307,12 @@ def _similarity(found):
 
 
 def _plan(model):
-    plan, null, n_members = model.plan_, model.plan_.null, len(model.networks_)
+    plan, null = model.plan_, model.plan_.null
     names = [f"reference {k + 1}" for k in range(plan.W.shape[1])]
     facts = {name: getattr(plan, name) for name in ("W", "C", "std")}
     facts |= {"columns": list(model.view_names_) if plan.pairwise else names}
     facts |= {"pairwise": plan.pairwise, "converged": plan.converged}
-    facts |= {"n_members": n_members, "null": null}
+    facts |= {"n_members": len(model.networks_), "null": null}
     if null is not None:
         facts["null"] = {"p_value": null.p_value, "relative_cost": null.relative_cost}
         facts["null"] |= {"noise": null.relative_costs, "costs": null.plan.C}

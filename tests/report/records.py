@@ -119,12 +119,10 @@ def embedding_of(views, n_classes, n=30, layouts=("PCA", "UMAP")):
 def histories_of(views, replicas, n_epochs=3):
     """Loss terms that are 2, 1.5 and 1, and an effective rank of 4.5, on average."""
     ranks = {f"effective_rank_{view}": 4.5 for view in views}
-    found = []
-    for i in range(replicas):
-        loss = 2 + np.arange(0, -n_epochs, -1) / 2 + (i - (replicas - 1) / 2) / 8
-        rows = [{"epoch": k + 1, "loss": x, "transport": x} | ranks for k, x in enumerate(loss)]
-        found.append(History(rows))
-    return found
+    losses = 2 - np.arange(n_epochs) / 2 + (np.arange(replicas)[:, None] - (replicas - 1) / 2) / 8
+    rows = [[{"epoch": k + 1, "loss": x, "transport": x} | ranks for k, x in enumerate(loss)]
+            for loss in losses]  # fmt: skip
+    return list(map(History, rows))
 
 
 def contributions_of(views):
@@ -139,10 +137,9 @@ def contributions_of(views):
 
 def make(views=("pix", "mor", "fac", "zer"), classes=("a", "b", "c"), *, replicas=3, n=30):
     """A record of everything, with numbers that are easy to recognize."""
+    better = shared(0.7), Difference(0.1, 0.02, 0.06, 0.14, 50)
     baselines = [
-        schema.BaselineScore(
-            "label propagation in each view", shared(0.7), Difference(0.1, 0.02, 0.06, 0.14, 50)
-        ),
+        schema.BaselineScore("label propagation in each view", *better),
         schema.BaselineScore("logistic regression", None, None, "it cannot do with gaps"),
     ]
     trained = {
@@ -173,3 +170,8 @@ def make(views=("pix", "mor", "fac", "zer"), classes=("a", "b", "c"), *, replica
         baselines=baselines,
         importance=importance_of(views),
     )
+
+
+def with_similarity(record, **fields):
+    """The record with other similarities of the views."""
+    return change(record, view_similarity_=replace(record.model.view_similarity_, **fields))

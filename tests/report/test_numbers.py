@@ -19,7 +19,7 @@ from hotview.report.chart_data import (
 )
 from hotview.report.tables import describe_metrics, matrix_table, metric_tables, number, signed
 from hotview.report.view_data import Curve, graph_of_views, list_pairs, similarity_matrix
-from tests.report import records
+from tests.report.records import with_similarity
 
 
 def test_bands_have_one_standard_deviation():
@@ -50,10 +50,6 @@ def test_effects_have_the_names_of_columns_and_the_colors_of_their_views(record)
     assert [dot.name for dot in effect_dots(record, [same[0], other]).dots] == ["pix 0", "x"]
 
 
-def change(record, **fields):
-    return records.change(record, view_similarity_=replace(record.model.view_similarity_, **fields))
-
-
 @pytest.mark.parametrize("n", (2, 6))
 def test_all_pairs_the_most_similar_first(make_one, n):
     record = make_one(views=[f"v{s}" for s in range(n)])
@@ -79,7 +75,7 @@ def test_the_matrix_is_blank_where_views_could_be_unrelated(record):
 
 
 def test_views_stand_on_a_circle_group_beside_group(make_one):
-    record = change(make_one(views="abcde"), groups=np.array([0, 1, 0, 1, 2]))
+    record = with_similarity(make_one(views="abcde"), groups=np.array([0, 1, 0, 1, 2]))
     graph = graph_of_views(record.model)
     np.testing.assert_allclose(np.linalg.norm(graph.positions, axis=1), 1)
     angle = np.arctan2(graph.positions[:, 0], -graph.positions[:, 1]) % (2 * np.pi)
@@ -89,7 +85,7 @@ def test_views_stand_on_a_circle_group_beside_group(make_one):
     ends = [(arc[0].tolist(), arc[-1].tolist()) for arc in graph.arcs]  # none of a single view
     at = graph.positions.tolist()
     np.testing.assert_allclose(ends, [(at[0], at[2]), (at[1], at[3])])
-    graph = graph_of_views(change(record, groups=None).model)  # spread evenly
+    graph = graph_of_views(with_similarity(record, groups=None).model)  # spread evenly
     np.testing.assert_allclose(graph.positions.sum(0), 0, atol=1e-12)
     assert graph.arcs == []
 

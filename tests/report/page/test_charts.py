@@ -24,7 +24,7 @@ from hotview.report.page.charts import (
 )
 from hotview.report.page.render import render
 from hotview.report.view_data import Curve, list_pairs
-from tests.report import records
+from tests.report.records import change, with_similarity
 
 
 def draw_dots(*dots, **options):
@@ -119,15 +119,11 @@ def test_bins_are_at_their_confidence_and_accuracy():
     assert r0 < r1
 
 
-def change(record, **fields):
-    return records.change(record, view_similarity_=replace(record.model.view_similarity_, **fields))
-
-
 def test_edges_are_as_thick_as_views_are_similar(record):
     value = np.full((4, 4), 0.5)
     value[0, 2] = value[2, 0] = 1.0
-    found = change(record, value=value, low=value - 0.45)
-    text = view_graph(records.change(found, view_names_=["a", "b", "<c>", "d"]).model)
+    found = with_similarity(record, value=value, low=value - 0.45)
+    text = view_graph(change(found, view_names_=["a", "b", "<c>", "d"]).model)
     lines = re.findall(r'<line .*?stroke-width="([\d.]+)".*?class="([^"]*)"', text)
     assert lines == [("5", "edge-of-graph uncertain"), ("9", "edge-of-graph")]  # where p <= 0.05
     assert text.count('class="group"') == 2
@@ -143,14 +139,14 @@ def test_pairs_that_could_be_unrelated_are_hollow(record):
     names = re.findall(r'class="name">([^<]*)<', text)
     assert names == [f"{record.views[p.first]} – {record.views[p.second]}" for p in pairs]
     assert text.count('class="second"') == 6
-    without = change(record, within_classes=None)
+    without = with_similarity(record, within_classes=None)
     assert 'class="second"' not in pair_chart(without.views, list_pairs(without.model))
 
 
 def test_similarities_are_drawn_between_0_and_1(record):
     value = np.full((4, 4), -0.3)
     within = replace(record.model.view_similarity_.within_classes, value=value)
-    found = change(record, value=value, low=value - 1, within_classes=within)
+    found = with_similarity(record, value=value, low=value - 1, within_classes=within)
     text = pair_chart(found.views, list_pairs(found.model))
     (zero,) = set(re.findall(r'<circle cx="([\d.]+)"', text))
     bars = re.findall(r'x1="([\d.]+)" x2="[\d.]+" y1="[\d.]+" y2="[\d.]+" class="whisker"', text)

@@ -9,7 +9,7 @@ from hotview.evaluation.metrics import Difference
 from hotview.evaluation.scores import MAJORITY, BaselineScore
 from hotview.report.page import make_section
 from hotview.training.trainer import History
-from tests.report.records import change, histories_of
+from tests.report.records import change, histories_of, with_similarity
 
 
 def section(key, record, **parts):
@@ -57,8 +57,7 @@ def test_every_pair_is_in_the_table_and_15_are_drawn(make_one, n, n_figures):
 def test_the_numbers_of_a_pair_and_dashes_without_enough_linked_rows(record):
     rows = table_rows(section("similarity", record))
     assert rows[0] == ["pix – fac", "0.88", "0.68 to 0.93", "0.001", "0.83", "60"]
-    bare = replace(record.model.view_similarity_, within_classes=None)
-    text = section("similarity", record, view_similarity_=bare)
+    text = make_section("similarity", with_similarity(record, within_classes=None))
     assert table_rows(text)[0] == ["pix – fac", "0.88", "0.68 to 0.93", "0.001", "60"]
     assert "within classes" not in text
     X = np.full((4, 4), np.nan)
@@ -74,8 +73,8 @@ def test_the_numbers_of_a_pair_and_dashes_without_enough_linked_rows(record):
 
 
 def test_every_view_with_its_group_and_its_most_similar_view(record):
-    groups = replace(record.model.view_similarity_, groups=np.array([0, 1, 0, 2]))
-    rows = table_rows(section("similarity", record, view_similarity_=groups), 2)
+    other = with_similarity(record, groups=np.array([0, 1, 0, 2]))
+    rows = table_rows(section("similarity", other), 2)
     found = [" ".join(row) for row in rows]
     assert found == ["pix 1 fac 0.88", "fac 1 pix 0.88", "mor – zer 0.88", "zer – mor 0.88"]
 
