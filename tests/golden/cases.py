@@ -280,42 +280,39 @@ def _record(model, *arguments, y=None, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         record = make_record(model, TEST, y, umap=False, importance=y is not None, verbose=False)
-    facts = {"format": 3, "kind": record.kind, "coupling": as_coupling(model.coupling).label}
-    facts |= {"views": record.views, "columns": list(model.n_features_per_view_.values())}
-    facts |= {"classes": record.classes, "similarity": _similarity(model)}
-    facts |= {"view_sentences": describe_views(model)}
-    facts |= {"contributions": describe_contributions(getattr(model, "out_of_fold_", {}))}
-    facts |= {"plan": _plan(model), "learning": learning_curves(model)}
-    facts["ranks"] = [
-        {
-            "view": rank.name,
-            "mean": rank.mean[0],
-            "std": rank.std[0],
-            "max_rank": model.n_components,
-        }
-        for rank in effective_ranks(model)
+    ranks = [
+        {"view": x.name, "mean": x.mean[0], "std": x.std[0], "max_rank": model.n_components}
+        for x in effective_ranks(model)
     ]
-    facts |= {"settings": describe_settings(model), "trained_on": model.trained_on_}
-    facts |= {"fit_warnings": model.fit_warnings_, "metadata": model.metadata_}
-    parts = {k: v for k, v in vars(record).items() if k not in ("model", "classes", "importance")}
+    contributions = describe_contributions(getattr(model, "out_of_fold_", {}))
+    facts = {
+        "format": 3, "kind": record.kind, "coupling": as_coupling(model.coupling).label,
+        "views": record.views, "columns": list(model.n_features_per_view_.values()),
+        "classes": record.classes, "similarity": _similarity(model.view_similarity_),
+        "view_sentences": describe_views(model), "contributions": contributions,
+        "plan": _plan(model), "learning": learning_curves(model), "ranks": ranks,
+        "settings": describe_settings(model), "trained_on": model.trained_on_,
+        "fit_warnings": model.fit_warnings_, "metadata": model.metadata_,
+    }  # fmt: skip
+    parts = {k: v for k, v in vars(record).items() if k not in ("model", "classes")}
     parts["importance"] = record.importance and _importance(record)
     return found | {"record": _plain(facts | parts)}
 
 
-def _similarity(model):
-    if model.view_similarity_ is None:
-        return None
-    found = {name.removesuffix("_classes"): x for name, x in vars(model.view_similarity_).items()}
-    return found | {"within": found["within"] and found["within"].value}
+def _similarity(found):
+    if found is not None:
+        parts = {name.removesuffix("_classes"): x for name, x in vars(found).items()}
+        return parts | {"within": found.within_classes and found.within_classes.value}
+    return None
 
 
 def _plan(model):
-    plan, null, n_members = model.plan_, model.plan_.null, len(model.networks_)
+    plan, null = model.plan_, model.plan_.null
     names = [f"reference {k + 1}" for k in range(plan.W.shape[1])]
     facts = {name: getattr(plan, name) for name in ("W", "C", "std")}
     facts |= {"columns": list(model.view_names_) if plan.pairwise else names}
     facts |= {"pairwise": plan.pairwise, "converged": plan.converged}
-    facts |= {"n_members": n_members, "null": null}
+    facts |= {"n_members": len(model.networks_), "null": null}
     if null is not None:
         facts["null"] = {"p_value": null.p_value, "relative_cost": null.relative_cost}
         facts["null"] |= {"noise": null.relative_costs, "costs": null.plan.C}

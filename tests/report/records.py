@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from hotview.evaluation import assess
 from hotview.evaluation import scores as schema
@@ -17,16 +18,13 @@ from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan
 
 
-class MultiViewClassifier:
+class MultiViewClassifier(BaseEstimator):
     """What a report reads of a fitted model."""
 
     n_components, coupling, common_space_ = 10, "hot-reference", None
 
     def __init__(self, hidden=(128,), reg=0.1):
         self.hidden, self.reg = hidden, reg
-
-    def get_params(self, deep):
-        return {"hidden": self.hidden, "reg": self.reg}
 
 
 class MultiViewEncoder(MultiViewClassifier):
@@ -120,32 +118,28 @@ def embedding_of(views, n_classes, n=30, layouts=("PCA", "UMAP")):
 
 def histories_of(views, replicas, n_epochs=3):
     """Loss terms that are 2, 1.5 and 1, and an effective rank of 4.5, on average."""
-    names = {"loss": 0, "transport": 0} | {f"effective_rank_{view}": 3.5 for view in views}
-    middle = (replicas - 1) / 2
-    return [
-        History([
-            {"epoch": k + 1} | {name: x + 2 - k / 2 + (i - middle) / 8 for name, x in names.items()}
-            for k in range(n_epochs)
-        ])
-        for i in range(replicas)
-    ]  # fmt: skip
+    ranks = {f"effective_rank_{view}": 4.5 for view in views}
+    losses = 2 - np.arange(n_epochs) / 2 + (np.arange(replicas)[:, None] - (replicas - 1) / 2) / 8
+    rows = [[{"epoch": k + 1, "loss": x, "transport": x} | ranks for k, x in enumerate(loss)]
+            for loss in losses]  # fmt: skip
+    return list(map(History, rows))
 
 
 def contributions_of(views):
     """The second view is needed, and others are not known to be."""
     total = {"prior_log_loss": 1.0, "log_loss": 0.5, "standard_error": 0.01}
-    change = {"n": 50, "increase": 0.1, "low": -0.1, "high": 0.3}
-    found = {view: {**total, "loss_without": change} for view in views}
-    found[views[1]] = {**total, "loss_without": {**change, "low": 0.05}}
-    return found | {"all views": total}
+    change = {"n": 50, "increase": 0.1, "high": 0.3}
+    return {"all views": total} | {
+        view: {**total, "loss_without": {**change, "low": 0.05 if s == 1 else -0.1}}
+        for s, view in enumerate(views)
+    }
 
 
 def make(views=("pix", "mor", "fac", "zer"), classes=("a", "b", "c"), *, replicas=3, n=30):
     """A record of everything, with numbers that are easy to recognize."""
+    better = shared(0.7), Difference(0.1, 0.02, 0.06, 0.14, 50)
     baselines = [
-        schema.BaselineScore(
-            "label propagation in each view", shared(0.7), Difference(0.1, 0.02, 0.06, 0.14, 50)
-        ),
+        schema.BaselineScore("label propagation in each view", *better),
         schema.BaselineScore("logistic regression", None, None, "it cannot do with gaps"),
     ]
     trained = {
@@ -176,3 +170,8 @@ def make(views=("pix", "mor", "fac", "zer"), classes=("a", "b", "c"), *, replica
         baselines=baselines,
         importance=importance_of(views),
     )
+
+
+def with_similarity(record, **fields):
+    """The record with other similarities of the views."""
+    return change(record, view_similarity_=replace(record.model.view_similarity_, **fields))

@@ -19,12 +19,11 @@ from hotview.report.chart_data import (
 )
 from hotview.report.tables import describe_metrics, matrix_table, metric_tables, number, signed
 from hotview.report.view_data import Curve, graph_of_views, list_pairs, similarity_matrix
-from tests.report import records
+from tests.report.records import with_similarity
 
 
 def test_bands_have_one_standard_deviation():
-    curve = Curve("loss", np.array([2.0, math.inf, 1.0]), np.array([0.5, 0.5, math.nan]))
-    _, low, high = curve.band
+    _, low, high = Curve("loss", [2.0, math.inf, 1.0], [0.5, 0.5, math.nan]).band
     np.testing.assert_array_equal(low, [1.5, math.nan, 1.0])
     np.testing.assert_array_equal(high, [2.5, math.nan, 1.0])
 
@@ -49,10 +48,6 @@ def test_effects_have_the_names_of_columns_and_the_colors_of_their_views(record)
     names = [dot.name for dot in effect_dots(record, [*same, other]).dots]
     assert names == ["pix: pix 0", "mor: pix 0", "pix: x"], "all of them, or none"
     assert [dot.name for dot in effect_dots(record, [same[0], other]).dots] == ["pix 0", "x"]
-
-
-def change(record, **fields):
-    return records.change(record, view_similarity_=replace(record.model.view_similarity_, **fields))
 
 
 @pytest.mark.parametrize("n", (2, 6))
@@ -80,7 +75,7 @@ def test_the_matrix_is_blank_where_views_could_be_unrelated(record):
 
 
 def test_views_stand_on_a_circle_group_beside_group(make_one):
-    record = change(make_one(views="abcde"), groups=np.array([0, 1, 0, 1, 2]))
+    record = with_similarity(make_one(views="abcde"), groups=np.array([0, 1, 0, 1, 2]))
     graph = graph_of_views(record.model)
     np.testing.assert_allclose(np.linalg.norm(graph.positions, axis=1), 1)
     angle = np.arctan2(graph.positions[:, 0], -graph.positions[:, 1]) % (2 * np.pi)
@@ -90,7 +85,7 @@ def test_views_stand_on_a_circle_group_beside_group(make_one):
     ends = [(arc[0].tolist(), arc[-1].tolist()) for arc in graph.arcs]  # none of a single view
     at = graph.positions.tolist()
     np.testing.assert_allclose(ends, [(at[0], at[2]), (at[1], at[3])])
-    graph = graph_of_views(change(record, groups=None).model)  # spread evenly
+    graph = graph_of_views(with_similarity(record, groups=None).model)  # spread evenly
     np.testing.assert_allclose(graph.positions.sum(0), 0, atol=1e-12)
     assert graph.arcs == []
 

@@ -7,7 +7,7 @@ from sklearn.decomposition import PCA
 
 from hotview.datasets import make_views
 from hotview.similarity import measure_similarity, view_similarity
-from hotview.similarity.alignment import _kernel, kernel_alignment, median_squared_distance
+from hotview.similarity.alignment import gaussian_kernel, kernel_alignment, median_squared_distance
 from hotview.similarity.view_similarity import measure_linked_rows
 
 
@@ -44,7 +44,7 @@ def draw(n=60, seed=0):
 def test_values_are_alignments_of_gaussian_kernels(quick):
     points = draw()
     found = measure(points)
-    K = np.stack([_kernel(Z, b) for Z, b in zip(points, bandwidths(points), strict=True)])
+    K = np.stack([gaussian_kernel(Z, b) for Z, b in zip(points, bandwidths(points), strict=True)])
     i, j = 3, 7
     expected = np.exp(-((points[0][i] - points[0][j]) ** 2).sum() / 2 / bandwidths(points)[0])
     assert K[0, i, j] == pytest.approx(expected)
@@ -72,7 +72,7 @@ def test_intervals_of_half_samples_cover_the_similarity_of_many_rows(quick):
     z, e = random.normal(size=(2, 2000, 3))
     views = [z, z + e]
     widths = [median_squared_distance(Z[:1000]) for Z in views]
-    K = np.stack([_kernel(Z[:1500], b) for Z, b in zip(views, widths, strict=True)])
+    K = np.stack([gaussian_kernel(Z[:1500], b) for Z, b in zip(views, widths, strict=True)])
     truth, covered = kernel_alignment(K)[0, 1], []
     for i in range(40):
         rows = slice(50 * i, 50 * i + 50)
@@ -113,7 +113,7 @@ def test_classes_that_are_unknown_or_too_many_are_left_out_and_a_few_hide_no_gro
 
 def test_rows_that_lack_a_view_count_in_the_pairs_that_they_have(quick):
     points = draw(60)
-    K = np.stack([_kernel(Z[:40], 6.0) for Z in points[:2]])
+    K = np.stack([gaussian_kernel(Z[:40], 6.0) for Z in points[:2]])
     points[0][40:] = np.nan
     points[2][5:] = np.nan
     found = measure_similarity(points, [6.0] * 3, random=np.random.default_rng(0))
@@ -175,7 +175,7 @@ def test_components_and_bandwidths_are_those_of_all_rows(quick):
     found = measure_linked_rows(rows, components, links, random=np.random.default_rng(1))
     assert found.n_rows.tolist() == [[50, 50, 40], [50, 50, 40], [40, 40, 40]]
     Zs = [pca.transform(X)[:, :20] for pca, X in zip(components[:2], views, strict=False)]
-    K = [_kernel(Z[links[:, s]], median_squared_distance(Z)) for s, Z in enumerate(Zs)]
+    K = [gaussian_kernel(Z[links[:, s]], median_squared_distance(Z)) for s, Z in enumerate(Zs)]
     assert found.value[0, 1] == pytest.approx(kernel_alignment(np.stack(K))[0, 1], abs=1e-6)
 
 

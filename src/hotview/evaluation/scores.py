@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -17,7 +18,8 @@ from sklearn.utils import _safe_indexing
 from hotview._types import Array, IntArray, View
 from hotview.data.labels import number_labels, read_labels
 from hotview.evaluation.assessment import Assessment, assess, class_counts
-from hotview.evaluation.baseline_rows import BaselineRows, read_rows
+from hotview.evaluation.baseline_base import Baseline
+from hotview.evaluation.baseline_rows import read_rows
 from hotview.evaluation.baselines import (
     ConcatenatedLogisticRegression,
     PCALogisticRegression,
@@ -44,7 +46,7 @@ _REPEATS, _COLUMNS, _ROWS = 3, 20, 300
 #: Name of all classes that were not in training.
 OTHER_CLASS = "any other class"
 
-_BASELINES: dict[str, type] = {
+_BASELINES: dict[str, type[Baseline]] = {
     "logistic regression": ConcatenatedLogisticRegression,
     "logistic regression on principal components": PCALogisticRegression,
     "label propagation in each view": PerViewLabelPropagation,
@@ -351,12 +353,17 @@ def score_baselines(
     rows = read_rows(*arguments, marker=model.unlabeled_marker, max_rows=MAX_BASELINE_ROWS)
     if set(names) & set(rows.labeled_views()):
         rows = rows.select(names)
-    has_control = control and as_coupling(model.coupling).label != "none"
-    for name in track([*_BASELINES, *([_CONTROL] if has_control else [])], "fitting baselines"):
+    fits = {name: partial(method()._fit_rows, rows) for name, method in _BASELINES.items()}
+    if control and as_coupling(model.coupling).label != "none":
+        other = clone(model).set_params(coupling="none", verbose=False, callbacks=None)
+        if other.random_state is None:  # its file stored none
+            other.set_params(random_state=0)
+        fits[_CONTROL] = partial(other.fit, **training)
+    for name, fit in track(list(fits.items()), "fitting baselines"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of solvers; the model's own fit has warned already
             try:
-                fitted = _fit(name, model, training, rows)
+                fitted = fit()
                 best = fitted.predict_proba(views).argmax(axis=1)
             except ValueError as error:
                 scores.append(BaselineScore(name, None, None, str(error)))
@@ -371,29 +378,8 @@ def _compare(name: str, ours: Array, correct: Array) -> BaselineScore:
     return BaselineScore(name, accuracy_with_interval(correct), difference)
 
 
-def _fit(name: str, model: Any, training: Mapping[str, Any], rows: BaselineRows) -> Any:
-    """Fit a simple method, or the model without coupling."""
-    if name != _CONTROL:
-        return _BASELINES[name]()._fit_rows(rows)
-    control = clone(model).set_params(coupling="none", verbose=False, callbacks=None)
-    if control.random_state is None:  # its file stored none
-        control.set_params(random_state=0)
-    return control.fit(**training)
-
-
 def measure_importance(predictions: Predictions) -> PermutationImportance | None:
-    """Return the permutation importance of views and columns; None with fewer than two rows.
-
-    Parameters
-    ----------
-    predictions : Predictions
-        The model's predictions for rows, some of them labeled.
-
-    Returns
-    -------
-    PermutationImportance or None
-        Of at most 300 rows and 20 columns.
-    """
+    """Return the importance of views and columns, of at most 300 rows; None with fewer than two."""
     classes, truth = predictions.estimator.classes_, predictions.truth
     known = (truth >= 0) & (truth < len(classes))
     if known.sum() < 2:

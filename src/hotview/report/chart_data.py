@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hotview._types import Array
 from hotview.report.tables import compact, format_interval, number, percent, points
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from hotview.evaluation.scores import BaselineScore, Bin, Scores
 
 T = TypeVar("T")
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -30,14 +29,14 @@ class Matrix:
     color, by default the largest value.
     """
 
-    values: Numbers
+    values: Array
     rows: list[str]
     columns: list[str]
     row_title: str
     column_title: str
     label: str
     text: Callable[[float], str]
-    std: Numbers | None = None
+    std: Array | None = None
     views: list[int] | None = None
     largest: float | None = None
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hotview.report.chart_data import Dot, DotChart, Matrix, Numbers, require
+from hotview._types import Array
+from hotview.report.chart_data import Dot, DotChart, Matrix, require
 from hotview.report.tables import number
 from hotview.similarity.view_similarity import SIGNIFICANT, Pair, ViewSimilarity
 
@@ -30,11 +31,11 @@ class Curve:
     """Mean and standard deviation of a quantity over ensemble members, by epoch."""
 
     name: str
-    mean: Numbers
-    std: Numbers
+    mean: Array
+    std: Array
 
     @property
-    def band(self) -> tuple[Numbers, Numbers, Numbers]:
+    def band(self) -> tuple[Array, Array, Array]:
         """The mean, NaN where it is not finite, and one standard deviation below and above."""
         mean = np.where(np.isfinite(self.mean), self.mean, math.nan)
         std = np.nan_to_num(self.std, posinf=0.0)
@@ -54,9 +55,9 @@ class Learning:
 class ViewGraph:
     """Views on the unit circle, pairs of them that share information, and an arc per group."""
 
-    positions: Numbers
+    positions: Array
     edges: list[Pair]
-    arcs: list[Numbers]
+    arcs: list[Array]
 
 
 def plan_matrix(model: Any, *, shares: bool = False) -> Matrix:
@@ -112,7 +113,7 @@ def effective_ranks(model: Any) -> list[Curve]:
     return [_average(view, np.array(values)) for view, values in last.items() if values]
 
 
-def _average(name: str, values: Numbers) -> Curve:
+def _average(name: str, values: Array) -> Curve:
     """Average over members that still trained; the deviation of a single one is NaN."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # no or one value in a column, or an infinite loss
@@ -237,6 +238,6 @@ def graph_of_views(model: Any) -> ViewGraph:
     return ViewGraph(_on_circle(angles), edges, arcs)
 
 
-def _on_circle(angles: Numbers) -> Numbers:
+def _on_circle(angles: Array) -> Array:
     """Return points on the unit circle, clockwise from the top where y points down."""
     return np.stack([np.sin(angles), -np.cos(angles)], axis=1)

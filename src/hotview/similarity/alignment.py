@@ -15,7 +15,7 @@ MIN_ROWS = 8  # linked rows of a pair: a half of them must have 4
 _MIN_STABILITY = 0.9  # share of half-samples in which groups hold
 _MIN_GAP = 0.1  # below, unequal noise in views of one group looks like groups
 _MIN_VIEWS = 4  # with fewer, pairs say all
-_ROUNDING = 1e-12
+_ROUNDING, _NULL_ROUNDING = 1e-12, 1e-4  # of kernels; of a null in standard deviations
 
 
 def median_squared_distance(Z: Array, classes: IntArray | None = None) -> float:
@@ -193,16 +193,26 @@ def make_blocks(
             continue
         views, at = np.unique(np.array(pairs).T, return_inverse=True)
         at = at.reshape(2, -1)
-        kernels = [_kernel(points[s][rows], bandwidths[s]) for s in views]
+        kernels = [gaussian_kernel(points[s][rows], bandwidths[s]) for s in views]
         blocks.append(Block(rows, tuple(views[at]), tuple(at), np.stack(kernels), of_rows))
     return blocks
 
 
-def _kernel(Z: Array, bandwidth: float) -> Array:
+def gaussian_kernel(Z: Array, bandwidth: float) -> Array:
+    """Gaussian kernel of all pairs of rows; the bandwidth is squared."""
     from scipy.spatial.distance import cdist
 
     K: Array = np.exp(-cdist(Z, Z, "sqeuclidean") / (2 * bandwidth))
     return K
+
+
+def p_values(blocks: Sequence[Block], n_permutations: int, random: np.random.Generator) -> Array:
+    """P-values of all pairs by permutations of every view's rows, for the maximum over pairs."""
+    null = np.hstack([block.draw_null(n_permutations, random) for block in blocks])
+    z = divide(null - null.mean(axis=0), np.broadcast_to(null.std(axis=0), null.shape))
+    largest = z[1:].max(axis=1, keepdims=True)
+    p: Array = (1 + (largest >= z[0] - _NULL_ROUNDING).sum(axis=0)) / len(z)
+    return p
 
 
 def group_views(similarity: Array) -> tuple[IntArray | None, float]:

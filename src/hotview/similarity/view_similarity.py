@@ -15,10 +15,9 @@ from hotview._types import Array, IntArray
 from hotview.similarity.alignment import (
     MAX_ROWS,
     MIN_ROWS,
-    Block,
-    divide,
     make_blocks,
     median_squared_distance,
+    p_values,
     stable_groups,
 )
 
@@ -32,7 +31,7 @@ _LEVEL = 0.95  # of intervals
 UNCERTAIN = 0.1  # lower end of an interval below which a similarity is uncertain
 _MIN_FOUND, _MIN_FOUND_IN_TOTAL = 0.5, 0.9  # share of half-samples with the same groups
 _N_DISTANCES = 1000  # rows from which the bandwidth is computed
-_ROUNDING = 1e-4  # of a permuted statistic in standard deviations, and of a similarity
+_ROUNDING = 1e-4  # of a similarity
 _CONTRADICTION = "its similarities of views contradict each other"
 
 
@@ -373,16 +372,7 @@ def _measure(
         fill(value),
         fill(low),
         fill(high),
-        fill(_p_values(blocks, random), 0.0),
+        fill(p_values(blocks, _N_PERMUTATIONS, random), 0.0),
         np.where(np.eye(S, dtype=bool), present.sum(axis=0), fill(n_rows, absent=0.0)).astype(int),
     )
     return measured, np.stack([fill(x) for x in halves])
-
-
-def _p_values(blocks: Sequence[Block], random: np.random.Generator) -> Array:
-    """P-values of all pairs by permutations of every view's rows, for the maximum over pairs."""
-    null = np.hstack([block.draw_null(_N_PERMUTATIONS, random) for block in blocks])
-    z = divide(null - null.mean(axis=0), np.broadcast_to(null.std(axis=0), null.shape))
-    largest = z[1:].max(axis=1, keepdims=True)
-    p: Array = (1 + (largest >= z[0] - _ROUNDING).sum(axis=0)) / len(z)
-    return p

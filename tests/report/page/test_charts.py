@@ -24,7 +24,7 @@ from hotview.report.page.charts import (
 )
 from hotview.report.page.render import render
 from hotview.report.view_data import Curve, list_pairs
-from tests.report import records
+from tests.report.records import change, with_similarity
 
 
 def draw_dots(*dots, **options):
@@ -91,13 +91,11 @@ def line(text):
 
 
 def test_a_curve_goes_through_all_epochs_and_gaps_interrupt_it():
-    text = curve_chart(Curve("loss", np.array([3.0, 2.0, 1.0]), np.array([0.1] * 3)), [1, 2, 3])
+    text = curve_chart(Curve("loss", [3.0, 2.0, 1.0], [0.1] * 3), [1, 2, 3])
     assert len(re.findall("[ML]", line(text))) == 3
     assert 'class="band"' in text
     assert "from 3 to 1" in text
-    text = curve_chart(
-        Curve("loss", np.array([3.0, math.nan, 1.0, 2.0]), np.array([math.nan] * 4)), [1, 2, 3, 4]
-    )
+    text = curve_chart(Curve("loss", [3.0, math.nan, 1.0, 2.0], [math.nan] * 4), [1, 2, 3, 4])
     assert re.sub(r"[\d. ]", "", line(text)) == "MML"
     assert 'class="band"' not in text
     assert "nan" not in text
@@ -105,14 +103,10 @@ def test_a_curve_goes_through_all_epochs_and_gaps_interrupt_it():
 
 def test_curves_that_are_constant_or_were_never_finite():
     for values in ([0.0], [0.0, 0.0], [5.0, 5.0]):
-        text = curve_chart(
-            Curve("x", np.array(values), np.array([math.nan] * len(values))), [*range(len(values))]
-        )
+        text = curve_chart(Curve("x", values, [math.nan] * len(values)), [*range(len(values))])
         assert "nan" not in text
     for values in ([math.nan], [math.inf, math.nan]):
-        text = curve_chart(
-            Curve("<loss>", np.array(values), np.array(values)), [*range(len(values))]
-        )
+        text = curve_chart(Curve("<loss>", values, values), [*range(len(values))])
         assert "&lt;loss&gt; was never a finite number" in text
 
 
@@ -125,15 +119,11 @@ def test_bins_are_at_their_confidence_and_accuracy():
     assert r0 < r1
 
 
-def change(record, **fields):
-    return records.change(record, view_similarity_=replace(record.model.view_similarity_, **fields))
-
-
 def test_edges_are_as_thick_as_views_are_similar(record):
     value = np.full((4, 4), 0.5)
     value[0, 2] = value[2, 0] = 1.0
-    found = change(record, value=value, low=value - 0.45)
-    text = view_graph(records.change(found, view_names_=["a", "b", "<c>", "d"]).model)
+    found = with_similarity(record, value=value, low=value - 0.45)
+    text = view_graph(change(found, view_names_=["a", "b", "<c>", "d"]).model)
     lines = re.findall(r'<line .*?stroke-width="([\d.]+)".*?class="([^"]*)"', text)
     assert lines == [("5", "edge-of-graph uncertain"), ("9", "edge-of-graph")]  # where p <= 0.05
     assert text.count('class="group"') == 2
@@ -149,14 +139,14 @@ def test_pairs_that_could_be_unrelated_are_hollow(record):
     names = re.findall(r'class="name">([^<]*)<', text)
     assert names == [f"{record.views[p.first]} – {record.views[p.second]}" for p in pairs]
     assert text.count('class="second"') == 6
-    without = change(record, within_classes=None)
+    without = with_similarity(record, within_classes=None)
     assert 'class="second"' not in pair_chart(without.views, list_pairs(without.model))
 
 
 def test_similarities_are_drawn_between_0_and_1(record):
     value = np.full((4, 4), -0.3)
     within = replace(record.model.view_similarity_.within_classes, value=value)
-    found = change(record, value=value, low=value - 0.6, within_classes=within)
+    found = with_similarity(record, value=value, low=value - 0.6, within_classes=within)
     text = pair_chart(found.views, list_pairs(found.model))
     (zero,) = set(re.findall(r'<circle cx="([\d.]+)"', text))
     bars = re.findall(r'x1="([\d.]+)" x2="[\d.]+" y1="[\d.]+" y2="[\d.]+" class="whisker"', text)

@@ -11,8 +11,7 @@ import pytest
 from hotview.evaluation.metrics import Difference, Estimate
 from hotview.report.page import page, write_report
 from hotview.training.trainer import History
-from tests.report import records
-from tests.report.records import change
+from tests.report.records import MultiViewEncoder, change, with_similarity
 
 HOSTILE = """<script>alert(1)</script><img src=x onerror=alert(2)>"&'</style>{{}}"""
 VOID = {"meta", "input", "br", "line", "rect", "circle", "path"}
@@ -93,12 +92,7 @@ def test_names_are_escaped(make_one, name, tmp_path):
 
 
 CASES = {
-    "an encoder": {
-        "kind": records.MultiViewEncoder,
-        "classes": [],
-        "scores": None,
-        "baselines": None,
-    },
+    "an encoder": {"kind": MultiViewEncoder, "classes": [], "scores": None, "baselines": None},
     "no plan": {"plan_": None, "coupling": "none"},
     "no linked rows": {"view_similarity_": None, "out_of_fold_": {}},
     "no linked rows and no plan": {"view_similarity_": None, "plan_": None, "coupling": "none"},
@@ -143,8 +137,7 @@ def tile_of_views(record):
 def test_the_number_of_groups_that_hold(record, make_one):
     def note(groups):
         groups = None if groups is None else np.array(groups)
-        found = replace(record.model.view_similarity_, groups=groups)
-        return tile_of_views(change(record, view_similarity_=found))[1]
+        return tile_of_views(with_similarity(record, groups=groups))[1]
 
     assert note([0, 1, 0, 1]) == "2 groups that hold"
     assert note([0, 1, 0, 2]) == "1 group that holds"

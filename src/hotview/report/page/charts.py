@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from hotview._types import Array
 from hotview.evaluation.embedding import Layout
 from hotview.evaluation.record import Record
 from hotview.evaluation.scores import Bin, SubsetScore
 from hotview.report.canvas import CLASS_COLORS
-from hotview.report.chart_data import DotChart, Matrix, Numbers, calibration_points, class_names
+from hotview.report.chart_data import DotChart, Matrix, calibration_points, class_names
 from hotview.report.page.render import render, shorten
 from hotview.report.view_data import Curve, describe_pair, graph_of_views, pair_dots
 from hotview.similarity.view_similarity import Pair
@@ -295,10 +296,10 @@ def embedding_chart(record: Record) -> Markup:
     )
 
 
-def _fit_layout(layout: Layout, size: Numbers) -> Numbers:
+def _fit_layout(layout: Layout, size: Array) -> Array:
     """Return points inside the drawing; both axes have the same unit."""
     X = np.asarray(layout.points, dtype=float).reshape(-1, 2)
     low, high = (X.min(axis=0), X.max(axis=0)) if len(X) else (np.zeros(2), np.ones(2))
     unit = float(np.min((size - 28) / np.maximum(high - low, 1e-12)))
-    fitted: Numbers = ((X - (low + high) / 2) * unit * [1, -1] + size / 2).round(1)
+    fitted: Array = ((X - (low + high) / 2) * unit * [1, -1] + size / 2).round(1)
     return fitted
