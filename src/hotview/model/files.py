@@ -204,8 +204,6 @@ class _File:
             "ensemble": None if self.ensemble is None else self.ensemble.with_networks(networks),
         }
         model: Model = decode(Model, self.model, tensors, "model", made)
-        for name in ("trained_on", "warnings", "metadata"):
-            check_plain(getattr(model, name), name)
         _check_trained_on(model.trained_on)
         return model
 
