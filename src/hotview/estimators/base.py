@@ -35,17 +35,18 @@ if TYPE_CHECKING:
     from hotview.data import Data
     from hotview.model.model import Model
 
-__all__ = ["CONTAINERS", "MultiViewEstimator", "output_container", "wrap_rows"]
+__all__ = ["MultiViewEstimator"]
 
-CONTAINERS = ("default", "pandas", "polars")
+_CONTAINERS = ("default", "pandas", "polars")
 
 
-def _of_model(name: str) -> Any:
-    """A fitted attribute: that of `model_`; before `fit`, there is none."""
+def _of_model(name: str, item: int | None = None) -> Any:
+    """A fitted attribute: that of `model_`, or an item of it; before `fit`, there is none."""
 
     def get(estimator: Any) -> Any:
         check_is_fitted(estimator)
-        return getattr(estimator.model_, name)
+        value = getattr(estimator.model_, name)
+        return value if item is None else value[item]
 
     return property(get, lambda estimator, value: setattr(estimator.model_, name, value))
 
@@ -63,9 +64,9 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
     n_features_per_view_: dict[str, int] = _of_model("n_features_per_view")
     columns_: dict[str, ViewColumns] = _of_model("columns")
     preprocessing_: dict[str, str] = _of_model("preprocessing")
-    network_: MultiViewNetwork = _of_model("network")
+    network_: MultiViewNetwork = _of_model("networks", 0)
     networks_: list[MultiViewNetwork] = _of_model("networks")
-    history_: History = _of_model("history")
+    history_: History = _of_model("histories", 0)
     histories_: list[History] = _of_model("histories")
     plan_: ViewPlan | None = _of_model("plan")
     plans_: list[ViewPlan] | None = _of_model("plans")
@@ -181,9 +182,13 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         """Encode rows as `transform` does, without its warning."""
         tables = self._check(Xs)
         check_choice("space", space, ("features", "common"))
-        container, names = output_container(self), self.model_.feature_names
+        own = getattr(self, "_sklearn_output_config", {}).get("transform")
+        container = check_choice(
+            "transform_output", own or get_config()["transform_output"], _CONTAINERS
+        )
+        names = self.model_.feature_names
         encoded = {
-            name: wrap_rows(container, Y, names(name, space), tables[name])
+            name: _wrap_rows(container, Y, names(name, space), tables[name])
             for name, Y in self.model_.encode(tables, space).items()
         }
         order = Xs if isinstance(Xs, Mapping) else self.model_.names
@@ -289,7 +294,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
             The estimator itself.
         """
         if transform is not None:
-            check_choice("transform", transform, CONTAINERS)
+            check_choice("transform", transform, _CONTAINERS)
             self._sklearn_output_config = {"transform": transform}
         return self
 
@@ -328,7 +333,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         Path
             Where it is.
         """
-        from hotview.evaluation.record import make_record  # these import the estimators
+        from hotview.evaluation.record import make_record
         from hotview.report.page import write_report
 
         return write_report(make_record(self, Xs, y), path)
@@ -344,7 +349,8 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
 
         Entries are validated by `Model.rows`.
         """
-        check_is_fitted(self)
+        if not hasattr(self, "model_"):
+            check_is_fitted(self)  # which raises an error, and takes longer
         model = self.model_
         Xs = encode_known_views(Xs, model.columns, self._left_out)
         tables = check_known_tables(Xs, model.names, model.shapes)
@@ -358,41 +364,15 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         files = self.model_.metadata.get("preprocessing")
         if not isinstance(files, Mapping):
             return set()
-        keys, drop = (
-            ("id_column", "label_column", "group_column", "batch_column"),
-            files.get("drop"),
-        )
+        drop, keys = files.get("drop"), [f"{of}_column" for of in ("id", "label", "group", "batch")]
         names = [*map(files.get, keys), *(drop if isinstance(drop, list) else ())]
         return {name for name in names if isinstance(name, str)}
 
 
-def output_container(estimator: Any) -> str:
-    """Container of `transform`: that of the estimator, else of scikit-learn's configuration."""
-    own = getattr(estimator, "_sklearn_output_config", {}).get("transform")
-    return check_choice("transform_output", own or get_config()["transform_output"], CONTAINERS)
-
-
-def wrap_rows(container: str, X: Array, names: list[str], table: ViewTable) -> Any:
+def _wrap_rows(container: str, X: Array, names: list[str], table: ViewTable) -> Any:
     """Rows in a container, by default in that of the input.
 
-    A pandas frame keeps the index of the input. An AnnData, which could not hold features without
-    its genes, becomes a pandas frame with its names of cells.
-
-    Parameters
-    ----------
-    container : {"default", "pandas", "polars"}
-        The container.
-    X : ndarray
-        The rows.
-    names : list of str
-        Names of their columns.
-    table : ViewTable
-        The input.
-
-    Returns
-    -------
-    object
-        Arrays for arrays, sparse matrices and lists.
+    An AnnData, which could not hold features without its genes, becomes a pandas frame.
     """
     container = table.container if container == "default" else container
     if container in ("pandas", "anndata"):

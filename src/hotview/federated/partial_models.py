@@ -173,7 +173,7 @@ def join_partial_models(paths: Sequence[str | Path], out: str | Path) -> Path:
     if classes and note.pool is not None and set(names) <= set(note.pool.names):
         pool = note.pool.weights(names, len(classes))
     estimator = _make_estimator(settings, classes, impute, pool)
-    networks = [model.network for model in models]
+    networks = [model.networks[0] for model in models]
     head = note.joint_head if note.joint_head and note.joint_head.names == names else None
     network = MultiViewNetwork(
         [network.encoders[0] for network in networks],
@@ -272,7 +272,7 @@ def _predict_by_heads(
     n_views, n = len(network.encoders), len(classes)
     if n == 0:
         return {}
-    n_features = sum(int(U.in_features) for U in network.maps)  # type: ignore[misc]
+    n_features = sum(U.weight.shape[1] for U in network.maps)  # type: ignore[index, misc]
     network.joint_head = make_linear(n_features, n, torch.Generator())
     weight, bias = torch.zeros(n, n_features), torch.zeros(n)
     if joint_head is not None:

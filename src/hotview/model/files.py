@@ -163,8 +163,6 @@ class _File:
             "classes": None if self.classes is None else self.classes.array,
         }
         model: Model = decode(Model, self.model, tensors, "model", made)
-        for name in ("trained_on", "warnings", "metadata"):
-            check_plain(getattr(model, name), name)
         _check_trained_on(model.trained_on)
         decode(dict[str, _Scores], model.learner.scores if model.learner else {}, {}, "scores")
         return model

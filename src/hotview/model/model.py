@@ -15,11 +15,12 @@ from torch import Tensor
 from hotview._codec import require, require_array, shorten
 from hotview._messages import warn_user
 from hotview._types import Array, IntArray
-from hotview._validation import ViewTable, encoded_names
+from hotview._validation import ViewTable
 from hotview._validation.tables import can_be_saved
 from hotview.estimators.batch_correction import BatchOffsets
 from hotview.estimators.inference import encode_rows, predict_rows, prediction_error
 from hotview.ingest.columns import ViewColumns
+from hotview.ingest.frames import encoded_shapes
 from hotview.nn.batched import NetworkOutputs
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.semisupervised import SemiSupervised
@@ -117,6 +118,15 @@ class Model:
     learner : SemiSupervised or None, default=None
         What predicts the classes; None of an encoder.
 
+    Attributes
+    ----------
+    names, n_views : list of str, int
+        Names and number of the views.
+    columns : dict of str to ViewColumns
+        Columns of every view.
+    shapes : dict of str to (int, tuple of str or None)
+        Number and names of the encoded columns of every view.
+
     Examples
     --------
     >>> from hotview import MultiViewEncoder
@@ -143,7 +153,11 @@ class Model:
     learner: SemiSupervised | None = None
 
     def __post_init__(self) -> None:
-        S, R = self.n_views, len(self.networks)
+        self.names = [view.name for view in self.views]
+        self.columns = {view.name: view.columns for view in self.views}
+        self.shapes = encoded_shapes(self.columns)
+        self.n_views = S = len(self.views)
+        R = len(self.networks)
         require(len(set(self.names)) == S > 0, "its views have no different names")
         require(len(self.histories) == R > 0, "it has no members, or lacks their histories")
         require(self.batch_size > 0, "its 'batch_size' cannot be 0")
@@ -169,32 +183,10 @@ class Model:
                 found.check(S, math.log(R), "disagreement")
 
     @property
-    def names(self) -> list[str]:
-        """Names of the views."""
-        return [view.name for view in self.views]
-
-    @property
-    def n_views(self) -> int:
-        """Number of views."""
-        return len(self.views)
-
-    @property
-    def columns(self) -> dict[str, ViewColumns]:
-        """Columns of every view."""
-        return {view.name: view.columns for view in self.views}
-
-    @property
     def n_features_per_view(self) -> dict[str, int]:
         """Number of columns of every view, before text is encoded."""
-        return {
-            name: own.n_columns if own.columns is None else len(own.columns)
-            for name, own in self.columns.items()
-        }
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, tuple[str, ...] | None]]:
-        """Number and names of the encoded columns of every view, for `check_known_tables`."""
-        return {name: (own.n_columns, encoded_names(own)) for name, own in self.columns.items()}
+        columns = self.columns.items()
+        return {k: x.n_columns if x.columns is None else len(x.columns) for k, x in columns}
 
     @property
     def preprocessing(self) -> dict[str, str]:
@@ -207,19 +199,9 @@ class Model:
         return None if self.view_similarity is None else self.view_similarity.groups
 
     @property
-    def network(self) -> MultiViewNetwork:
-        """The network of the first member."""
-        return self.networks[0]
-
-    @property
-    def history(self) -> History:
-        """The history of the first member."""
-        return self.histories[0]
-
-    @property
     def device(self) -> torch.device:
         """Where the networks are."""
-        return next(self.network.maps.parameters()).device
+        return next(self.networks[0].maps.parameters()).device
 
     @property
     def batch_offsets(self) -> dict[str, BatchOffsets]:
@@ -241,7 +223,7 @@ class Model:
         space : {"features", "common"}, default="features"
             As of `encode`.
         """
-        U = self.network.maps[self.names.index(view)]
+        U = self.networks[0].maps[self.names.index(view)]
         assert isinstance(U, torch.nn.Linear)
         n = U.out_features if space == "common" else U.in_features
         return [f"{view}_{j}" for j in range(n * len(self.networks))]
@@ -263,19 +245,14 @@ class Model:
         return rows
 
     def encode(self, tables: Mapping[str, ViewTable], space: str = "features") -> dict[str, Array]:
-        """Features of rows of some views, those of all members side by side.
+        """Features of rows of some views, float32, those of all members side by side.
 
         Parameters
         ----------
         tables : dict of str to ViewTable
             Validated tables, by view.
         space : {"features", "common"}, default="features"
-            The features of each view, or their image in the common space.
-
-        Returns
-        -------
-        dict of str to ndarray of float32
-            NaN in absent rows.
+            The features of each view, or their image in the common space; NaN in absent rows.
         """
         rows = self.rows(tables).items()
         return {self.names[s]: encode_rows(self.networks, s, view, space) for s, view in rows}
@@ -286,7 +263,7 @@ class Model:
         reduce: Callable[[Tensor], Tensor],
         progress: Callable[[int], object] | None = None,
     ) -> Array:
-        """Predict aligned rows by all members.
+        """What a function makes of the predictions of aligned rows by all members.
 
         Parameters
         ----------
@@ -296,11 +273,6 @@ class Model:
             Maps log-probabilities (n_members, n_rows, n_classes) to (n_rows, ...).
         progress : callable or None, default=None
             Called with the number of rows of every part that is done.
-
-        Returns
-        -------
-        ndarray
-            What `reduce` makes of all rows.
         """
         assert self.learner is not None
         views = self.rows(tables)
@@ -327,7 +299,7 @@ class Model:
         return group_rows(self.learner.rule.count_views(torch.from_numpy(present)).numpy())
 
     def predict_sets(self, P: Array, groups: IntArray, alpha: float) -> Array:
-        """Prediction sets of rows; warns where too few labels were left out.
+        """Which classes are in the sets of rows; warns where too few labels were left out.
 
         Parameters
         ----------
@@ -337,11 +309,6 @@ class Model:
             From `group_rows`.
         alpha : float
             The share of sets that may miss the true class.
-
-        Returns
-        -------
-        ndarray of bool, shape (n_rows, n_classes)
-            Which classes are in the set of every row.
         """
         sets, n_whole = score_sets(P, groups, self.learner and self.learner.set_scores, alpha)
         if n_whole > 0:
@@ -384,6 +351,7 @@ class Model:
                     "model was trained."
                 )
             if (table := tables.get(view.name)) is not None:
-                names, counts = encoded_names(view.columns), view.scaler.is_counts
+                _, names = self.shapes[view.name]
+                counts = view.scaler.is_counts
                 found[view.name] = compare_view(table, view.ranges, is_counts=counts, names=names)
         return DriftReport(found)
