@@ -25,7 +25,8 @@ from measuring import RESULTS, best_times, write_part
 from hotview import MultiViewEncoder
 from hotview._processes import on_rank_zero, rank, use_processes
 from hotview.datasets import load_handwritten, make_views
-from hotview.estimators.fit import EnsembleFit
+from hotview.estimators.fit import prepare as prepare_fit
+from hotview.estimators.randomness import member_states, seeded
 from hotview.training.ddp import DDPTrainer
 from hotview.training.trainer import SingleTrainer, Training
 
@@ -33,9 +34,8 @@ OUT = RESULTS / "distributed.json"
 
 
 def prepare(model: MultiViewEncoder, views: Any) -> Training:
-    fit = EnsembleFit(model._inputs(views))
-    fit.prepare()
-    return fit.members[0].training
+    p = seeded(model._parameters())
+    return prepare_fit(model._data(p, views), p, member_states(p)).members[0].training
 
 
 def default_training() -> Training:

@@ -66,16 +66,14 @@ from situations import EXCLUDED, read, score
 
 from hotview import MultiViewClassifier
 from hotview._files import atomic_write
-from hotview.estimators import fit as fit_module
-from hotview.estimators import inputs
-from hotview.estimators.inference import PredictorEnsemble, log_mean
+from hotview.estimators import learner
+from hotview.estimators.inference import log_mean
 from hotview.evaluation.metrics import expected_calibration_error
 from hotview.semisupervised import (
     class_prior,
-    label_folds,
     link_targets,
     predictors,
-    pseudo_labels,
+    soft_labels,
 )
 from hotview.semisupervised.super_learner import PREDICTORS, SuperLearner, fit_super_learner
 
@@ -169,15 +167,15 @@ def _one_prior(codes: Any, n_classes: int) -> Any:
         return class_prior.class_priors(codes, n_classes)
 
 
-def _unshifted(graphs: Any, labels: Any, members: Any, weights: Any) -> Any:
-    return labels.log_prior.copy()
+def _unshifted(graphs: Any, data: Any, scores: Any, weights: Any, log_prior: Any) -> Any:
+    return log_prior.copy()
 
 
-def _undoubted(log_prior: Any, labels: Any) -> Any:
+def _undoubted(log_prior: Any, data: Any) -> Any:
     return log_prior
 
 
-_WEIGH = (fit_module, "fit_super_learner")
+_WEIGH = (learner, "fit_super_learner")
 PARTS = {
     "another seed": Part(),  # the seed is chosen with the trial
     "no joint ridge": Part(
@@ -186,7 +184,7 @@ PARTS = {
     ),
     "prior weights": Part(replaced=((*_WEIGH, _prior_weights),), after=True),
     "no heads among predictors": Part(replaced=((*_WEIGH, _weigh_without_heads),), after=True),
-    "unrefined graph": Part(replaced=((fit_module, "refine_graph", _same_graph),), after=True),
+    "unrefined graph": Part(replaced=((learner, "refine_graph", _same_graph),), after=True),
     ALL_NEIGHBORS: Part(after=True),
     "no coupling": Part({"coupling": "none"}),
     "no heads": Part({"head_weight": 0.0}),
@@ -199,64 +197,63 @@ PARTS = {
     "no diffusion targets": Part(
         replaced=((link_targets, "diffusion_coordinates", _no_coordinates),), where="links"
     ),
-    "one prior": Part(replaced=((inputs, "class_priors", _one_prior),), where="labels"),
+    "one prior": Part(replaced=((soft_labels, "class_priors", _one_prior),), where="labels"),
     "no shifted priors": Part(
         replaced=(
-            (label_folds, "shift_priors", _unshifted),
-            (label_folds, "doubt_priors", _undoubted),
+            (soft_labels, "shift_priors", _unshifted),
+            (soft_labels, "doubt_priors", _undoubted),
         ),
         where="unlabeled",
     ),
     "no transport of labels": Part(
-        replaced=((pseudo_labels, "_TRANSPORT", (0.0, 0.0)),), where="unlabeled"
+        replaced=((soft_labels, "_TRANSPORT", (0.0, 0.0)),), where="unlabeled"
     ),
 }
 
 
 class Kept(Recorded):
-    """The default, with its finished fit, to make its predictors again without a part.
+    """The default, with what its predictors were fitted to, to make them again without a part.
 
     Attributes
     ----------
-    finished : EnsembleFit
-        The fit.
+    stages : tuple
+        What the predictors were fitted to.
     at_finish : float
-        When it was finished, in processor seconds.
+        When the fit was finished, in processor seconds.
     seconds_last : float
         Processor seconds of the predictors.
     """
 
     def fit(self, *given: Any, **more: Any) -> Kept:
         """Fit, and measure the time of the predictors."""
-        last = fit_module.EnsembleFit._fit_predictors
+        last = learner._fit_predictors
 
-        def keep(finished: Any) -> PredictorEnsemble:
+        def keep(*stages: Any) -> learner.Learner:
             began = time.process_time()
-            found = last(finished)
-            self.seconds_last = time.process_time() - began
+            found = last(*stages)
+            self.stages, self.seconds_last = stages, time.process_time() - began
             return found
 
-        with patch.object(fit_module.EnsembleFit, "_fit_predictors", keep):
+        with patch.object(learner, "_fit_predictors", keep):
             super().fit(*given, **more)
         return self
 
     def _set_fitted(self, fit: Any, start: float) -> None:
         self.at_finish = time.process_time()
         super()._set_fitted(fit, start)
-        self.finished = fit
 
-    def again(self, part: Part | None = None) -> tuple[PredictorEnsemble, float]:
+    def again(self, part: Part | None = None) -> tuple[Any, float]:
         """The predictors once more, without a part, and their processor seconds.
 
         They are those of the default, bit for bit, where the part is None.
         """
         began = time.process_time()
         with (part or Part()).turned_off():
-            found = self.finished._fit_predictors()
+            found = learner._fit_predictors(*self.stages).ensemble
         return found, time.process_time() - began
 
     @contextmanager
-    def predicting_by(self, ensemble: PredictorEnsemble) -> Iterator[None]:
+    def predicting_by(self, ensemble: Any) -> Iterator[None]:
         """Other predictors in the place of its own, while this lasts."""
         with patch.object(self.model_, "ensemble", ensemble):
             yield

@@ -49,7 +49,10 @@ from rich.table import Table
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import load_handwritten, unalign
 from hotview.estimators.batched_fit import fit_batched
-from hotview.estimators.fit import EnsembleFit, make_trainer
+from hotview.estimators.fit import PreparedFit, prepare
+from hotview.estimators.networks import _schedule, make_trainer
+from hotview.estimators.parameters import pick_device
+from hotview.estimators.randomness import member_states, seeded
 from hotview.training.precision import in_precision
 from hotview.training.threads import suited_threads
 from paper.estimators import constructor_parameters
@@ -85,15 +88,21 @@ def precisions(device: str) -> tuple[str, ...]:
     return ("float32", "bfloat16") if device == "cpu" else ("float32", "tf32", "bfloat16")
 
 
-def paper_size(device: str, precision: str) -> Any:
+def prepared(model: Any, *views: Any, **more: Any) -> PreparedFit:
+    """A fit before its networks are trained."""
+    p = seeded(model._parameters())
+    return prepare(model._data(p, *views, **more), p, member_states(p))
+
+
+def paper_size(device: str, precision: str) -> PreparedFit:
     digits = load_handwritten()
     data = unalign(digits.views, digits.target, random_state=0)
     parameters = {**TRAININGS["paper"], "max_epochs": EPOCHS, "precision": precision}
     model = MultiViewClassifier(**parameters, random_state=0, device=device)
-    return model._inputs(data.linked, data.target, unaligned=data.unaligned)
+    return prepared(model, data.linked, data.target, unaligned=data.unaligned)
 
 
-def large_size(device: str, precision: str) -> Any:
+def large_size(device: str, precision: str) -> PreparedFit:
     random = np.random.default_rng(0)
     views = [random.standard_normal((8192, 512), dtype=np.float32) for _ in range(6)]
     model = MultiViewEncoder(
@@ -105,7 +114,7 @@ def large_size(device: str, precision: str) -> Any:
         random_state=0,
         device=device,
     )
-    return model._inputs(views)
+    return prepared(model, views)
 
 
 SIZES = {PAPER: paper_size, LARGE: large_size}
@@ -115,11 +124,11 @@ class Contestant:
     """A training that takes steps as a fit would, its passes compiled or not."""
 
     def __init__(self, size: str, device: str, precision: str, compiled: bool) -> None:
-        ensemble = EnsembleFit(SIZES[size](device, precision))
-        ensemble.prepare()
-        fit = ensemble.members[0]
-        self.trainer = make_trainer([fit], fit.schedule())
-        self.device, self.batch_size = fit.device, self.trainer.trainings[0].sampler.batch_size
+        fit = SIZES[size](device, precision)
+        training, p = fit.members[0].training, fit.p
+        schedule = _schedule(training.sampler, fit.data.names, p)
+        self.trainer = make_trainer([training], p, schedule)
+        self.device, self.batch_size = pick_device(p["device"]), training.sampler.batch_size
         self.legacy = compiled and precision == "tf32"
         network: Any = self.trainer.network
         network.train()

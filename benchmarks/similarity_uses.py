@@ -57,7 +57,7 @@ from hotview import CouplingSpec, HOTPairwiseSpec, MultiViewClassifier, SWPairwi
 from hotview._files import atomic_write
 from hotview.datasets import split_rows, unalign
 from hotview.losses import Planner, SWPairwise
-from hotview.semisupervised import pseudo_labels
+from hotview.semisupervised import soft_labels
 from hotview.semisupervised.label_transfer import anchor_profiles, profile_agreement
 from hotview.similarity.view_similarity import N_COMPONENTS, measure_linked_rows
 from paper.statistics import half_width
@@ -167,15 +167,15 @@ class Column:
 @contextmanager
 def weighted(method: str, similarity: Any, junk: Any) -> Iterator[None]:
     """Label transfer with other weights of the sources."""
-    by_transport, by_profiles = pseudo_labels._transport, pseudo_labels.source_weights
+    by_transport, by_profiles = soft_labels._transport, soft_labels.source_weights
     now: dict[str, Any] = {}
     name = method.removesuffix(", transport")
 
-    def transport(graphs: Any, labels: Any, logits: Any, t: int, random: Any) -> Any:
+    def transport(graphs: Any, links: Any, logits: Any, prior: Any, t: int, random: Any) -> Any:
         # As in the package: views with labels that have linked nodes in common with the target.
         now["target"] = t
-        now["sources"] = [s for s in told_by(logits) if len(pairs_of(graphs, labels, s, t)) > 0]
-        return by_transport(graphs, labels, logits, t, random)
+        now["sources"] = [s for s in told_by(logits) if len(pairs_of(graphs, links, s, t)) > 0]
+        return by_transport(graphs, links, logits, prior, t, random)
 
     def source_weights(P: Any, Q: Any, linked: Any, *, random: Any) -> Any:
         current = by_profiles(P, Q, linked, random=random)
@@ -184,15 +184,13 @@ def weighted(method: str, similarity: Any, junk: Any) -> Iterator[None]:
         w = weigh_sources(name, column, junk[now["sources"]], current, agreement)
         return w / w.sum()
 
-    def linked_likelihoods(graphs: Any, labels: Any, logits: Any, t: int, unlabeled: Any) -> Any:
+    def linked_likelihoods(graphs: Any, links: Any, logits: Any, t: int, n_classes: int) -> Any:
         sources = [s for s in told_by(logits) if s != t]
-        agreement = np.array([agree(graphs, labels, s, t, name) for s in sources])
+        agreement = np.array([agree(graphs, links, s, t, name) for s in sources])
         column = Column(similarity, sources, t)
         w = weigh_sources(name, column, junk[sources], np.ones(len(sources)), agreement)
         w = w / w.max(initial=1e-300)  # equal ones are those of the package
-        links = labels.links[unlabeled]
-        total = np.zeros((len(links), labels.log_prior.shape[1]))
-        number = np.zeros((len(links), 1))
+        total, number = np.zeros((len(links), n_classes)), np.zeros((len(links), 1))
         for s, weight in zip(sources, w, strict=True):
             node = graphs[s].node_numbers(links[:, s])
             total[node >= 0] += weight * logits[s][node[node >= 0]]
@@ -204,7 +202,7 @@ def weighted(method: str, similarity: Any, junk: Any) -> Iterator[None]:
     patches = {"_transport": transport, "source_weights": source_weights}
     if name == method:
         patches["_linked_likelihoods"] = linked_likelihoods
-    with mock.patch.multiple(pseudo_labels, **(patches if method != "current" else {"np": np})):
+    with mock.patch.multiple(soft_labels, **(patches if method != "current" else {"np": np})):
         yield
 
 
@@ -213,16 +211,16 @@ def told_by(logits: Any) -> list[int]:
     return [s for s, of_view in enumerate(logits) if of_view is not None]
 
 
-def pairs_of(graphs: Any, labels: Any, s: int, t: int) -> Any:
+def pairs_of(graphs: Any, links: Any, s: int, t: int) -> Any:
     """Linked nodes of two views."""
-    return pseudo_labels.linked_nodes(graphs[s], graphs[t], labels.pairs(s, t))
+    return soft_labels.linked_nodes(graphs[s], graphs[t], links[:, [s, t]])
 
 
-def agree(graphs: Any, labels: Any, s: int, t: int, method: str) -> float:
+def agree(graphs: Any, links: Any, s: int, t: int, method: str) -> float:
     """Agreement of the profiles of linked rows, where the method needs it."""
     if method != "agreement":
         return 1.0
-    pairs = pairs_of(graphs, labels, s, t)
+    pairs = pairs_of(graphs, links, s, t)
     P, Q = (anchor_profiles(graphs[v].adjacency, pairs[:, i]) for i, v in enumerate((s, t)))
     return profile_agreement(P, Q, pairs)
 

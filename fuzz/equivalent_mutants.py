@@ -33,8 +33,8 @@ EQUIVALENT: dict[str, str] = {
         "keepdim=True)).double()"
     ): ("rows without a view get the weight 1 in the next step, times 0"),
     (
-        "semisupervised/label_folds.py:label_fold: left_out = (given.target >= 0) & "
-        "(fold.labels.target < 0) → left_out = (given.target >= 0)"
+        "semisupervised/soft_labels.py:label_fold: left_out = (data.target >= 0) & "
+        "(fold.target < 0) → left_out = (data.target >= 0)"
     ): (
         "a linked row with a label carries nothing from view to view: it is labeled in every view "
         "that it is in, and is not among the rows that views teach each other over"

@@ -4,6 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from hotview.semisupervised.fusion import LogOpinionPool, OutOfFold
+from scipy import stats
+from scipy.special import log_softmax, softmax
+
+import hotview as hv
+from hotview.datasets import make_views
 from hotview.semisupervised.calibration import (
     ScoresByViews,
     calibrate_pool,
@@ -13,12 +19,6 @@ from hotview.semisupervised.calibration import (
     rows_needed,
     score_sets,
 )
-from hotview.semisupervised.fusion import LogOpinionPool, OutOfFold
-from scipy import stats
-from scipy.special import log_softmax, softmax
-
-import hotview as hv
-from hotview.datasets import make_views
 from hotview.semisupervised.super_learner import ScoresOutOfFold, SuperLearner
 
 DATA = make_views(300, n_views=3, n_groups=1, labeled=0.4, random_state=0)

@@ -5,6 +5,12 @@ import re
 
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.special import log_softmax
+from sklearn.metrics import accuracy_score, log_loss
+
+import hotview as hv
+from hotview.datasets import make_views
 from hotview.semisupervised.out_of_fold import (
     ALL_VIEWS,
     describe_contributions,
@@ -14,12 +20,6 @@ from hotview.semisupervised.out_of_fold import (
     score_warnings,
     shift_warnings,
 )
-from scipy import stats
-from scipy.special import log_softmax
-from sklearn.metrics import accuracy_score, log_loss
-
-import hotview as hv
-from hotview.datasets import make_views
 from hotview.semisupervised.super_learner import ScoresOutOfFold, ScoresWithout, SuperLearner
 from tests.estimators.small_fits import UNCOUPLED
 

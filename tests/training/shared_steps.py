@@ -19,7 +19,8 @@ from hotview import _processes as processes
 from hotview._lazy import LazyRows
 from hotview._validation import check_tables
 from hotview.datasets import make_views
-from hotview.estimators.fit import EnsembleFit
+from hotview.estimators.fit import prepare
+from hotview.estimators.randomness import member_states, seeded
 from hotview.training.ddp import DDPTrainer
 from hotview.training.loop import Schedule, train
 from hotview.training.table_scan import scan_tables
@@ -65,9 +66,9 @@ def classifier(**settings):
 
 def start(model, *data, **more):
     """What an estimator would train, in float64, all of whose rows this process has seen."""
+    p = seeded(model._parameters())
     with processes.use_processes():
-        fit = EnsembleFit(model._inputs(*data, **more))
-        fit.prepare()
+        fit = prepare(model._data(p, *data, **more), p, member_states(p))
     training = fit.members[0].training
     for module in training.modules:
         module.double()

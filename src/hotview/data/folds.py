@@ -74,7 +74,10 @@ def hold_out(data: Data, share: float, random: np.random.Generator) -> Data:
     hidden = held
     if groups is not None:  # unlinked rows of the same groups would tell what is held out
         rows = data.labeled()
-        hidden = rows[np.isin(data.groups_of(rows), data.groups_of(held))]
+        own, out = data.groups_of(rows), data.groups_of(held)
+        assert own is not None
+        assert out is not None
+        hidden = rows[np.isin(own, out)]
     linked = {name: TableRows(rows.tables[:1], rows.columns) for name, rows in data.views.items()}
     n_linked = len(data.links)
     targets = data.known.keep([slice(n_linked)] * len(linked))

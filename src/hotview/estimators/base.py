@@ -101,7 +101,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         return super().set_params(**params)
 
     @abstractmethod
-    def _data(self, p: Mapping[str, Any], **arguments: Any) -> Data:
+    def _data(self, p: Mapping[str, Any], *views: Any, **arguments: Any) -> Data:
         """Validate what `fit` was passed, with seeded parameters."""
 
     def _fit(self, *, resume: bool, **arguments: Any) -> None:

@@ -18,13 +18,13 @@ from sklearn.utils import _safe_indexing
 from hotview._types import Array, IntArray, View
 from hotview.data.labels import number_labels, read_labels
 from hotview.evaluation.assessment import Assessment, assess, class_counts
-from hotview.evaluation.baseline_base import Baseline
 from hotview.evaluation.baseline_rows import read_rows
 from hotview.evaluation.baselines import (
     ConcatenatedLogisticRegression,
     PCALogisticRegression,
     PerViewLabelPropagation,
 )
+from hotview.evaluation.baselines import _Baseline as Baseline
 from hotview.evaluation.importance import PermutationImportance, permutation_importance
 from hotview.evaluation.metrics import (
     Difference,

@@ -13,8 +13,8 @@ from hotview._messages import warn_user
 from hotview._types import Array, IntArray
 from hotview._validation.containers import container_of, matrix_of
 from hotview.datasets import link_rows
+from hotview.datasets.readers.arrays import obs_text
 from hotview.datasets.readers.errors import did_you_mean
-from hotview.datasets.readers.h5ad import obs_text
 from hotview.estimators.batch_correction import BatchOffsets, fit_offsets
 
 __all__ = [
