@@ -35,7 +35,7 @@ _ALPHA, _MAX_ITER, _TOLERANCE = 0.95, 2000, 1e-10
 _SCORE_FLOOR = 0.01
 
 
-class _Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of the baselines.
 
     A baseline is fitted in the views that have labels of at least two classes. Linked rows without
@@ -161,7 +161,7 @@ class _Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Return the probability of each class for individuals that have one of the views."""
 
 
-class ConcatenatedLogisticRegression(_Baseline):
+class ConcatenatedLogisticRegression(Baseline):
     """Logistic regression on the concatenated views of the labeled rows.
 
     Columns are standardized on all training rows of their view, linked and unaligned; the
@@ -234,7 +234,7 @@ class PCALogisticRegression(ConcatenatedLogisticRegression):
         self.n_components = n_components
 
 
-class PerViewLabelPropagation(_Baseline):
+class PerViewLabelPropagation(Baseline):
     """Label propagation in each view separately; the scores of the views are multiplied.
 
     The probability of class k for a row x with parts x_s is::

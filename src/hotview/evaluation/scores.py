@@ -24,7 +24,7 @@ from hotview.evaluation.baselines import (
     PCALogisticRegression,
     PerViewLabelPropagation,
 )
-from hotview.evaluation.baselines import _Baseline as Baseline
+from hotview.evaluation.baselines import Baseline
 from hotview.evaluation.importance import PermutationImportance, permutation_importance
 from hotview.evaluation.metrics import (
     Difference,
