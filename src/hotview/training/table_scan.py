@@ -19,6 +19,7 @@ from hotview.training.column_scaler import (
     ColumnScaler,
     column_medians,
     is_in_memory,
+    is_sparse,
     looks_like_counts,
     root_shares,
 )
@@ -185,7 +186,7 @@ def check_finite(
 
 def _is_ordinary(X: Any, scaler: ColumnScaler | None) -> bool:
     """Return whether all entries are finite and, once standardized, none is extreme."""
-    if sparse.issparse(X):
+    if is_sparse(X):
         low, high = X.data.min(initial=0), X.data.max(initial=0)
         if scaler is None:
             return bool(np.isfinite([low, high]).all())
