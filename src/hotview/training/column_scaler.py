@@ -128,8 +128,12 @@ class ColumnScaler:
             X = root_shares(X)
         if self.components is None:
             return self._standardize(X.toarray() if is_sparse(X) else X)
-        if not is_sparse(X):
-            return self._reduce(X, torch.from_numpy(self.components).double())
+        if not is_sparse(X):  # in float64, so that components do not depend on the other rows
+            components = torch.from_numpy(self.components).double()
+            size = max(1, _N_ENTRIES // X.shape[1])
+            parts = (X[start : start + size] for start in range(0, len(X), size))
+            reduced = [(self._standardize(part).double() @ components).float() for part in parts]
+            return torch.cat(reduced) if reduced else torch.empty(0, self.n_outputs)
         map_, offset = self._sparse_map
         X = self.impute_sparse(X).astype(map_.dtype, copy=False)
         return torch.from_numpy((X @ map_ - offset).astype(np.float32, copy=False))
@@ -158,13 +162,6 @@ class ColumnScaler:
         """Precision of products of sparse rows, from which large means are subtracted."""
         far = (np.abs(self.mean) > _MAX_MEAN * self.scale).any()
         return np.float64 if far else np.float32
-
-    def _reduce(self, X: Array, components: Tensor) -> Tensor:
-        """Components of dense rows, in float64 so that they do not depend on the other rows."""
-        size = max(1, _N_ENTRIES // X.shape[1])
-        parts = (X[start : start + size] for start in range(0, len(X), size))
-        reduced = [(self._standardize(part).double() @ components).float() for part in parts]
-        return torch.cat(reduced) if reduced else torch.empty(0, self.n_outputs)
 
     @cached_property
     def _sparse_map(self) -> tuple[Array, Array]:

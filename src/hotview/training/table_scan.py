@@ -19,6 +19,7 @@ from hotview.training.column_scaler import (
     ColumnScaler,
     column_medians,
     is_in_memory,
+    is_sparse,
     looks_like_counts,
     root_shares,
 )
@@ -183,10 +184,16 @@ def check_finite(
     return np.delete(rows, absent)
 
 
-def _is_ordinary(X: Array, scaler: ColumnScaler | None) -> bool:
+def _is_ordinary(X: Any, scaler: ColumnScaler | None) -> bool:
     """Return whether all entries are finite and, once standardized, none is extreme."""
-    if sparse.issparse(X):
-        return _is_ordinary_sparse(X, scaler)
+    if is_sparse(X):
+        low, high = X.data.min(initial=0), X.data.max(initial=0)
+        if scaler is None:
+            return bool(np.isfinite([low, high]).all())
+        if scaler.is_counts:
+            return bool(low >= 0 and np.isfinite(high))
+        size = max(abs(float(low)), abs(float(high))) + np.abs(scaler.mean).max()
+        return bool(size / scaler.scale.min() <= EXTREME)
     if scaler is not None and scaler.is_counts:
         return bool((X >= 0).all() and np.isfinite(X).all())
     limit = np.finfo(np.float64).max if scaler is None else EXTREME
@@ -205,16 +212,6 @@ def _sizes(X: Array, scaler: ColumnScaler) -> Array:
     n = scaler.n_columns
     sizes: Array = np.abs((X - scaler.mean[:n]) / scaler.scale[:n])
     return sizes
-
-
-def _is_ordinary_sparse(X: Any, scaler: ColumnScaler | None) -> bool:
-    low, high = X.data.min(initial=0), X.data.max(initial=0)
-    if scaler is None:
-        return bool(np.isfinite([low, high]).all())
-    if scaler.is_counts:
-        return bool(low >= 0 and np.isfinite(high))
-    size = max(abs(float(low)), abs(float(high))) + np.abs(scaler.mean).max()
-    return bool(size / scaler.scale.min() <= EXTREME)
 
 
 class _RunningMoments:
