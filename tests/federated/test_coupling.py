@@ -77,7 +77,7 @@ def test_what_an_organization_is_told_is_the_whole_truth_while_others_stay(names
     Qs = [sent(one).double() for one in reports(names=names).values()]
     W = coupled.plan.W.double()
     for s, name in enumerate(names):
-        slope = coupled.gradients[name]["quantiles"].double()
+        slope = coupled.replies[name]["gradient.quantiles"].double()
         c = coupled.curvatures["quantiles"]
         for seed in (10, 11):  # anywhere, not only nearby
             moved = list(Qs)
@@ -98,7 +98,7 @@ def test_what_is_told_of_moments_bounds_what_comes_when_all_move_at_once():
 
     def pulled(moments):
         c = coupled.curvatures["moment"]
-        slopes = {name: told["moment"].double() for name, told in coupled.gradients.items()}
+        slopes = {n: told["gradient.moment"].double() for n, told in coupled.replies.items()}
         return sum(
             float(quadratic_surrogate(x, before[n], slopes[n], c)) for n, x in moments.items()
         )
@@ -109,7 +109,7 @@ def test_what_is_told_of_moments_bounds_what_comes_when_all_move_at_once():
     assert pulled(way) == pytest.approx(penalty(way) - penalty(before), rel=1e-4)
     # One that moves by itself has the same slope.
     step = torch.full((D, D), 1e-5, dtype=torch.float64)
-    slope = float((coupled.gradients["a"]["moment"].double() * step).sum())
+    slope = float((coupled.replies["a"]["gradient.moment"].double() * step).sum())
     near = {**before, "a": before["a"] + step}
     assert penalty(near) - penalty(before) == pytest.approx(slope, rel=1e-3)
 
@@ -128,10 +128,11 @@ def test_rows_of_the_plan_are_told_with_the_references_to_which_they_belong():
     truth = sinkhorn(C, reg=0.1, relative=True, max_iter=1000)
     torch.testing.assert_close(coupled.plan.W, truth.W, atol=1e-5, rtol=1e-4)
     for s, name in enumerate(NAMES):
-        assert torch.equal(coupled.weights[name], coupled.plan.W[s])
-    assert coupled.gradients == {}
+        assert coupled.replies[name].keys() == {"weights"}
+        assert torch.equal(coupled.replies[name]["weights"], coupled.plan.W[s])
     some = center.update(reports(2, ("d", "b")))  # the plan is over those who are there
     assert some.names == ["b", "d"]
+    assert some.replies["a"]["weights"].tolist() == [1 / 4] * 2  # of those absent all alike
     torch.testing.assert_close(some.plan.W.sum(1), torch.full((2,), 1 / 2), atol=1e-4, rtol=0)
     torch.testing.assert_close(some.plan.W.sum(0), torch.full((2,), 1 / 2), atol=1e-4, rtol=0)
 

@@ -42,17 +42,15 @@ def trained(settings=SETTINGS):
     result = FederatedResult(NAMES, [row], None, None, [], dropped, privacy)
     codes = {"codes": np.array([1, -1, 0, 0])} if settings.share_labels else {}
     classes = ["a", "b"] if settings.label_holder else []
-    weights, gradients, curvatures = {}, {}, {}
+    replies, curvatures = {}, {}
     if settings.coupling != "none":
         coupled = coupling.update(updates)
         result.W, result.C = coupled.plan.W.numpy(), coupled.plan.C.numpy()
         result.present, curvatures = NAMES, coupled.curvatures
-        weights, gradients = coupled.weights, coupled.gradients
+        replies = coupled.replies
     sent = {}
     for name in NAMES:
-        arrays = {f"gradient.{k}": x.numpy() for k, x in gradients.get(name, {}).items()}
-        if name in weights:
-            arrays["weights"] = weights[name].numpy()
+        arrays = {k: x.numpy() for k, x in replies.get(name, {}).items()}
         metadata = {"curvatures": curvatures, "update_round": 1}
         sent[name] = Message("round", metadata, arrays)
     session = Session("f", settings, NAMES, classes, 4)

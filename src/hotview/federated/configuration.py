@@ -131,8 +131,9 @@ def read_client_config(path: str | Path) -> ClientConfig:
         if "privacy" in values:
             values["privacy"] = Privacy(**values["privacy"])
     except (TypeError, ValueError) as error:
+        problem = str(error).rstrip(".")
         raise ValueError(
-            f"Expected {path} to configure an organization, but {error}. Correct it."
+            f"Expected {path} to configure an organization, but {problem}. Correct it."
         ) from error
     return ClientConfig(**values)
 

@@ -41,20 +41,18 @@ class CouplingResult:
         Names of these clients.
     parts : dict of str to float
         Terms of the loss.
-    gradients : dict of str to dict of str to Tensor
-        Gradients by client and by the name of what it sent; empty with references.
+    replies : dict of str to dict of str to Tensor
+        What each client gets: gradients of what it sent or, with references, its row of W, which
+        is uniform for one that was absent.
     curvatures : dict of str to float
         Curvatures by the name of what was sent.
-    weights : dict of str to Tensor
-        Rows of W by client, with references.
     """
 
     plan: Plan
     names: list[str]
     parts: dict[str, float]
-    gradients: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    replies: dict[str, dict[str, Tensor]]
     curvatures: dict[str, float] = field(default_factory=dict)
-    weights: dict[str, Tensor] = field(default_factory=dict)
 
 
 class ServerCoupling:
@@ -137,8 +135,10 @@ class ServerCoupling:
                 parts = self._loss_terms((plan.W * C).sum(), penalty)
             optimizer_step(self.optimizer, s.coupling_weight * ((plan.W * C).sum() + penalty))
         assert plan is not None
-        weights = dict(zip(names, plan.W.unbind(0), strict=True))
-        return CouplingResult(plan, names, parts, weights=weights)
+        rows, (n_views, K) = dict(zip(names, plan.W.unbind(0), strict=True)), plan.W.shape
+        uniform = torch.full((K,), 1 / (n_views * K))
+        replies = {name: {"weights": rows.get(name, uniform)} for name in self.names}
+        return CouplingResult(plan, names, parts, replies)
 
     def _reference_costs(self, Qs: Sequence[Tensor], theta: Tensor) -> tuple[Tensor, Tensor]:
         """Return C between views and references, and the orthogonality penalty."""
@@ -175,8 +175,9 @@ class ServerCoupling:
         penalty = s.orthogonality_weight * excess.square().sum()
         loss = s.coupling_weight * (transport + penalty)
         grads = torch.autograd.grad(loss, [*Qs, *moments])
-        gradients = {
-            name: {"quantiles": grads[i], "moment": grads[n + i]} for i, name in enumerate(names)
+        replies = {
+            name: {"gradient.quantiles": grads[i], "gradient.moment": grads[n + i]}
+            for i, name in enumerate(names)
         }
         # Of 2/S Σ_t (Q_s − Q_t)² / (Mq), in the client's own quantiles; and of α (…)², times n,
         # because all n clients change their moments at once.
@@ -185,7 +186,7 @@ class ServerCoupling:
             "moment": s.coupling_weight * s.orthogonality_weight * n,
         }
         parts = self._loss_terms(transport, penalty)
-        return CouplingResult(plan, names, parts, gradients, curvatures)
+        return CouplingResult(plan, names, parts, replies, curvatures)
 
     def _loss_terms(self, transport: Tensor, penalty: Tensor) -> dict[str, float]:
         terms = {"transport": transport, "orthogonality": penalty}

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from hotview._codec import shorten
 from hotview._files import output_lock
@@ -248,20 +247,15 @@ class Server:
     def _make_server_update(
         self, name: str, coupled: CouplingResult | None, labels: Message | None
     ) -> Message:
-        """Return the next update of a client; one that was absent gets a uniform row of W."""
-        curvatures: dict[str, float] = {}
-        arrays: dict[str, Array] = {}
-        if coupled is not None and name in coupled.gradients:
-            arrays = {f"gradient.{k}": x.numpy() for k, x in coupled.gradients[name].items()}
-            curvatures |= coupled.curvatures
-        if coupled is not None and coupled.weights:
-            n_views, K = coupled.plan.W.shape
-            uniform = torch.full((K,), 1 / (n_views * K))
-            arrays["weights"] = coupled.weights.get(name, uniform).numpy()
+        """Return the next update of a client."""
+        was_present = coupled is None or name in coupled.names
+        arrays, curvatures = dict[str, Array](), dict[str, float]()
+        if coupled is not None:
+            arrays = {k: x.numpy() for k, x in coupled.replies.get(name, {}).items()}
+            curvatures |= coupled.curvatures if was_present else {}
         if labels is not None:
             arrays["gradient.scores"] = labels.arrays[f"gradient.{name}"]
             curvatures["scores"] = float(labels.metadata["curvature"])
-        was_present = coupled is None or name in coupled.names
         update_round = self.state.round if was_present else 0
         return Message("round", {"curvatures": curvatures, "update_round": update_round}, arrays)
 
