@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hotview._messages import warn_user
-from hotview._types import Array
 from hotview._validation.containers import container_of, is_known
 from hotview._validation.tables import name_views
 from hotview.datasets.linking import (
@@ -129,7 +128,14 @@ def from_frames(
     index = pd.Index(rows.ids[chosen].tolist(), tupleize_cols=False)
     linked, unaligned = {}, {}
     for name, frame in features.items():
-        linked[name] = _take(frame, rows.rows[name][chosen]).set_axis(index)
+        where = rows.rows[name][chosen]
+        if (where < 0).any():  # in types that can hold missing values
+            booleans = {n: "boolean" for n, dtype in frame.dtypes.items() if dtype.kind == "b"}
+            whole = frame.astype(booleans).reset_index(drop=True)
+            taken = whole.reindex(np.where(where >= 0, where, len(frame)))
+        else:
+            taken = frame.iloc[where]
+        linked[name] = taken.set_axis(index)
         others = np.sort(rows.rows[name][~chosen & (rows.rows[name] >= 0)])
         if len(others) > 0:
             unaligned[name] = frame.iloc[others]
@@ -243,12 +249,3 @@ def _hint(ids: Mapping[str, Sequence[Any]]) -> str:
     elif len(kinds) > 1:
         remedy = f"Ids of different types do not match: convert one, df.index.astype(str). {remedy}"
     return f"First ids: {first}. {remedy}"
-
-
-def _take(frame: Any, rows: Array) -> Any:
-    """Return rows of a frame, missing throughout for −1, in types that can hold missing values."""
-    if (rows >= 0).all():
-        return frame.iloc[rows]
-    booleans = {name: "boolean" for name, dtype in frame.dtypes.items() if dtype.kind == "b"}
-    frame = frame.astype(booleans) if booleans else frame
-    return frame.reset_index(drop=True).reindex(np.where(rows >= 0, rows, len(frame)))

@@ -157,11 +157,20 @@ def choose_columns(
     text = set(table.find_text())
     chosen = [name for name in names if name in text or name in categorical]
     cells = dict(zip(chosen, table.read_text(chosen), strict=True)) if chosen else {}
-    detected = {name: column for name, column in cells.items() if name not in categorical}
-    formats = _find_formats(table, detected, [name for name in names if name not in text])
+    detected = {n: TextColumn(table, n, c) for n, c in cells.items() if n not in categorical}
+    dates = {name: recognize_dates(column) for name, column in detected.items()}
+    formats: dict[str, NumberFormat | DateFormat] = {n: d for n, d in dates.items() if d}
+    written = _WrittenDecimals(table, detected, [name for name in names if name not in text])
+    for name, column in detected.items():
+        if dates[name] is None:
+            number = recognize_numbers(column, partial(written.of_others, name))
+            if number is not None:
+                formats[name] = number
+    written.check_points(formats)
+    written.check_thousands()
     values = {
-        name: sorted({c for c in column if c is not None})
-        for name, column in cells.items()
+        name: sorted({cell for cell in own if cell is not None})
+        for name, own in cells.items()
         if name not in formats
     }
     n_rows = len(next(iter(cells.values()), ()))
@@ -172,24 +181,6 @@ def choose_columns(
         Column(n, tuple(values[n]) if n in values else None, formats.get(n)) for n in names
     )
     return ViewColumns(columns, sum(column.width for column in columns))
-
-
-def _find_formats(
-    table: TableFile, cells: Mapping[str, Sequence[str | None]], numeric: Sequence[str]
-) -> dict[str, NumberFormat | DateFormat]:
-    """Recognize the columns of text that hold numbers or dates."""
-    columns = {name: TextColumn(table, name, column) for name, column in cells.items()}
-    dates = {name: recognize_dates(column) for name, column in columns.items()}
-    formats: dict[str, NumberFormat | DateFormat] = {n: d for n, d in dates.items() if d}
-    written = _WrittenDecimals(table, columns, numeric)
-    for name, column in columns.items():
-        if dates[name] is None:
-            number = recognize_numbers(column, partial(written.of_others, name))
-            if number is not None:
-                formats[name] = number
-    written.check_points(formats)
-    written.check_thousands()
-    return formats
 
 
 @dataclass

@@ -285,7 +285,15 @@ def _read_cells(path: Path, name: str, sheet: str | None, *, values: bool) -> li
         with reading(path, _XLSX):
             book = load_workbook(path, read_only=True, data_only=values)
         try:
-            chosen = _choose_sheet(path, name, sheet, book.sheetnames)
+            sheets = book.sheetnames
+            if sheet is None and len(sheets) > 1:
+                raise ParameterError(
+                    f"{path} has {len(sheets)} sheets: {listed(sheets)}. ",
+                    "Choose one: {sheet}.",
+                    sheet={name: sheets[0]},
+                )
+            chosen = sheets[0] if sheet is None else sheet
+            check_known([chosen], sheets, f"{path} has no sheet")
             with reading(path, _XLSX):
                 cells = book[chosen].iter_rows(values_only=True)
                 return [
@@ -294,19 +302,6 @@ def _read_cells(path: Path, name: str, sheet: str | None, *, values: bool) -> li
                 ]
         finally:
             book.close()
-
-
-def _choose_sheet(path: Path, name: str, sheet: str | None, sheets: list[str]) -> str:
-    if sheet is None and len(sheets) == 1:
-        return sheets[0]
-    if sheet is None:
-        raise ParameterError(
-            f"{path} has {len(sheets)} sheets: {listed(sheets)}. ",
-            "Choose one: {sheet}.",
-            sheet={name: sheets[0]},
-        )
-    check_known([sheet], sheets, f"{path} has no sheet")
-    return sheet
 
 
 def _refuse_formulas(path: Path, rows: list[list[Any]], formulas: list[list[Any]]) -> None:

@@ -31,7 +31,6 @@ from hotview.datasets.readers.tables import (
     unescape_formula,
 )
 
-DELIMITERS = (",", ";", "\t", "|")
 _KIND = "a table in UTF-8 text"
 _NOT_A_NUMBER = re.compile(r"column #(\d+): Row #(\d+): .*? invalid value '(.*)'", re.DOTALL)
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
@@ -93,7 +92,7 @@ class TextTable(TableFile):
                 "Remove it, and pass {delimiter}.",
                 delimiter={self.name: mark},
             )
-        others = [mark for mark in DELIMITERS if mark in cells[0]]
+        others = [mark for mark in ",;\t|" if mark in cells[0]]
         if options.delimiter is None and len(cells) == 1 and others:
             raise ParameterError(
                 f"{path}: the first line is one single cell, {cells[0][:60]!r}. If its columns are "
@@ -110,8 +109,7 @@ class TextTable(TableFile):
             names = [unescape_formula(cell) or "" for cell in cells]
             refuse_duplicates(path, names)
         self._stored = dict(zip(names, cells if self.has_header else names, strict=True))
-        unnamed = [column for column in names if not column.strip()]
-        super().__init__(path, names, unnamed, name, options)
+        super().__init__(path, names, [n for n in names if not n.strip()], name, options)
         if self.has_header and not has_rows:
             raise ValueError(f"{path} has a line of column names but no rows.")
 
@@ -362,12 +360,9 @@ def _looks_like_utf8(path: Path, encoding: str) -> bool:
     """Whether bytes of a file that is said to have one byte per letter are UTF-8, and not ASCII."""
     if any(len(letter.encode(encoding, "ignore")) > 1 for letter in "aäжあ"):
         return False
-    with _open(path) as stream:
-        start = stream.read(2**20)
-    try:
-        return not codecs.getincrementaldecoder("utf-8")().decode(start).isascii()
-    except UnicodeDecodeError:
-        return False
+    with _open(path) as stream, suppress(UnicodeDecodeError):
+        return not codecs.getincrementaldecoder("utf-8")().decode(stream.read(2**20)).isascii()
+    return False
 
 
 def _guess_encoding(path: Path) -> str | None:

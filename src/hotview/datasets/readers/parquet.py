@@ -97,7 +97,14 @@ class ParquetRows(LazyRows):
                 return
             rows = buffer[: batch.num_rows]
             self._convert(rows, batch)
-            _write(self._stream, memoryview(rows.data).cast("B"), start * row_bytes)
+            data, at = memoryview(rows.data).cast("B"), start * row_bytes
+            while data:
+                if hasattr(os, "pwrite"):  # does not move the file position, which forks share
+                    n = os.pwrite(self._stream.fileno(), data, at)
+                else:
+                    self._stream.seek(at)
+                    n = self._stream.write(data)
+                data, at = data[n:], at + n
             start += len(rows)
 
     def _check_unchanged(self) -> None:
@@ -148,16 +155,6 @@ def _reserve(stream: IO[bytes], n_bytes: int, path: Path) -> None:
             f"{path} there, but the system reports: {error.strerror}. Choose a folder on a larger "
             "disk with the environment variable TMPDIR."
         ) from error
-
-
-def _write(stream: IO[bytes], data: memoryview, at: int) -> None:
-    while data:
-        if hasattr(os, "pwrite"):  # does not move the file position, which forks share
-            n = os.pwrite(stream.fileno(), data, at)
-        else:
-            stream.seek(at)
-            n = stream.write(data)
-        data, at = data[n:], at + n
 
 
 class ParquetTable(ArrowColumns):

@@ -254,9 +254,10 @@ def _walk_hdf5(path: str, names: Sequence[str]) -> dict[str, Any]:
 TASKS = {"mat": _read_mat, "hdf5": _walk_hdf5}
 
 
-def _limit() -> None:
-    """Limit the memory of this process to that of the machine, and leave no file of a crash."""
-    with suppress(ImportError, OSError, ValueError):
+def write_output(output: IO[bytes], task: str, path: str, names: Sequence[str]) -> None:
+    """Do a task, write the arrays that it returns or its error, and end this process."""
+    arrays: dict[str, Any]
+    with suppress(ImportError, OSError, ValueError):  # not every system has limits
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -264,13 +265,7 @@ def _limit() -> None:
         former, most = resource.getrlimit(resource.RLIMIT_AS)
         if former == resource.RLIM_INFINITY:
             resource.setrlimit(resource.RLIMIT_AS, (memory, most))
-
-
-def write_output(output: IO[bytes], task: str, path: str, names: Sequence[str]) -> None:
-    """Do a task, write the arrays that it returns or its error, and end this process."""
-    arrays: dict[str, Any]
     try:
-        _limit()
         arrays = TASKS[task](path, names)
     except Exception as error:
         arrays = {"error": [type(error).__name__, str(error)]}
