@@ -28,7 +28,7 @@ class MultiViewClassifier(BaseEstimator):
 
 
 class MultiViewEncoder(MultiViewClassifier):
-    """Another one."""
+    pass
 
 
 def change(record, kind=None, **parts):
@@ -52,8 +52,8 @@ def plan_of(views, replicas):
     random = np.random.default_rng(0)
     W = random.dirichlet(np.ones(3), len(views)) / len(views)
     s = np.arange(len(views), dtype=float)
-    null = SimpleNamespace(p_value=0.25, W=np.zeros((3, 1, 1)), plan=SimpleNamespace())
-    null.plan.C = abs(s[:, None] - s) / 8
+    costs = SimpleNamespace(C=abs(s[:, None] - s) / 8)
+    null = SimpleNamespace(p_value=0.25, W=np.zeros((3, 1, 1)), plan=costs)
     found = {"reg": 0.1, "f": None, "g": None, "mask": None, "symmetric": False, "n_iter": 1}
     std = W / 10 if replicas > 1 else None
     return ViewPlan(W, W, **found, marginal_error=0.0, tol=1e-6, null=null, std=std)
@@ -128,11 +128,10 @@ def histories_of(views, replicas, n_epochs=3):
 def contributions_of(views):
     """The second view is needed, and others are not known to be."""
     total = {"prior_log_loss": 1.0, "log_loss": 0.5, "standard_error": 0.01}
-    change = {"n": 50, "increase": 0.1, "high": 0.3}
-    return {"all views": total} | {
-        view: {**total, "loss_without": {**change, "low": 0.05 if s == 1 else -0.1}}
-        for s, view in enumerate(views)
-    }
+    change = {"n": 50, "increase": 0.1, "high": 0.3, "low": -0.1}
+    found = {view: total | {"loss_without": change} for view in views}
+    found[views[1]] = total | {"loss_without": change | {"low": 0.05}}
+    return {"all views": total} | found
 
 
 def make(views=("pix", "mor", "fac", "zer"), classes=("a", "b", "c"), *, replicas=3, n=30):
@@ -173,5 +172,4 @@ def make(views=("pix", "mor", "fac", "zer"), classes=("a", "b", "c"), *, replica
 
 
 def with_similarity(record, **fields):
-    """The record with other similarities of the views."""
     return change(record, view_similarity_=replace(record.model.view_similarity_, **fields))

@@ -19,7 +19,7 @@ from hotview.report.chart_data import (
 )
 from hotview.report.tables import describe_metrics, matrix_table, metric_tables, number, signed
 from hotview.report.view_data import Curve, graph_of_views, list_pairs, similarity_matrix
-from tests.report.records import with_similarity
+from tests.report.records import make, with_similarity
 
 
 def test_bands_have_one_standard_deviation():
@@ -51,8 +51,8 @@ def test_effects_have_the_names_of_columns_and_the_colors_of_their_views(record)
 
 
 @pytest.mark.parametrize("n", (2, 6))
-def test_all_pairs_the_most_similar_first(make_one, n):
-    record = make_one(views=[f"v{s}" for s in range(n)])
+def test_all_pairs_the_most_similar_first(n):
+    record = make(views=[f"v{s}" for s in range(n)])
     pairs, found = list_pairs(record.model), record.model.view_similarity_
     assert len({(pair.first, pair.second) for pair in pairs}) == n * (n - 1) // 2
     values = [pair.value for pair in pairs]
@@ -74,8 +74,8 @@ def test_the_matrix_is_blank_where_views_could_be_unrelated(record):
     assert np.isnan(matrix.values).sum() == 12
 
 
-def test_views_stand_on_a_circle_group_beside_group(make_one):
-    record = with_similarity(make_one(views="abcde"), groups=np.array([0, 1, 0, 1, 2]))
+def test_views_stand_on_a_circle_group_beside_group():
+    record = with_similarity(make(views="abcde"), groups=np.array([0, 1, 0, 1, 2]))
     graph = graph_of_views(record.model)
     np.testing.assert_allclose(np.linalg.norm(graph.positions, axis=1), 1)
     angle = np.arctan2(graph.positions[:, 0], -graph.positions[:, 1]) % (2 * np.pi)

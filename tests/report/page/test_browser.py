@@ -1,11 +1,11 @@
 """The page in a real browser: what is drawn, and what happens when it is used."""
 
 import shutil
-from dataclasses import replace
 
 import pytest
 
 from hotview.report.page import write_report
+from tests.report.records import change, make
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -159,9 +159,9 @@ def test_the_command_is_copied_or_selected(opened):
 @pytest.mark.parametrize(
     "name", ("view", "a very long name of a view without an end " * 5, "x" * 300)
 )
-def test_a_phone_does_not_scroll_sideways(browser, make_one, tmp_path, name):
-    record = make_one([f"{name}{s}" for s in range(12)], [f"{name}{k}" for k in range(40)])
-    record = replace(record, metadata={"command": "hotview fit " + "a" * 500})
+def test_a_phone_does_not_scroll_sideways(browser, tmp_path, name):
+    record = make([f"{name}{s}" for s in range(12)], [f"{name}{k}" for k in range(40)])
+    record = change(record, metadata_={"command": "hotview fit " + "a" * 500})
     file = write_report(record, tmp_path / "report.html")
     assert file.stat().st_size < 2e6
     phone = Opened(browser, file, width=390, has_touch=True)
@@ -171,8 +171,8 @@ def test_a_phone_does_not_scroll_sideways(browser, make_one, tmp_path, name):
     phone.context.close()
 
 
-def test_tables_stay_whole_on_a_phone(browser, file, make_one, tmp_path):
-    record = make_one(classes=[f"class number {k}" for k in range(40)])
+def test_tables_stay_whole_on_a_phone(browser, file, tmp_path):
+    record = make(classes=[f"class number {k}" for k in range(40)])
     phone = Opened(browser, write_report(record, tmp_path / "report.html"), width=390)
     phone.unfold()
     cut = "es => es.filter(e => e.scrollWidth > e.clientWidth).map(e => e.ariaLabel)"
@@ -194,9 +194,9 @@ def test_navigation_does_not_cover_the_heading_it_leads_to(opened):
     assert heading["y"] > title["y"]
 
 
-def test_names_cannot_run(browser, make_one, tmp_path):
+def test_names_cannot_run(browser, tmp_path):
     evil = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
-    record = make_one(views=[f"{evil}{s}" for s in range(4)], classes=[evil, "b", "c"])
+    record = make(views=[f"{evil}{s}" for s in range(4)], classes=[evil, "b", "c"])
     file = write_report(record, tmp_path / "report.html", title=evil)
     found = Opened(browser, file)
     found.page.locator(".cloud").focus()

@@ -24,7 +24,7 @@ from hotview.report.page.charts import (
 )
 from hotview.report.page.render import render
 from hotview.report.view_data import Curve, list_pairs
-from tests.report.records import change, with_similarity
+from tests.report.records import change, make, with_similarity
 
 
 def draw_dots(*dots, **options):
@@ -176,14 +176,14 @@ def test_the_script_gets_every_point_of_the_same_shape_inside_the_drawing(record
     assert np.unique(found).tolist() == [250.0, 360.0]
 
 
-def test_only_available_options_are_offered_and_long_legends_are_cut(record, make_one):
+def test_only_available_options_are_offered_and_long_legends_are_cut(record):
     unknown, first = [-1] * len(record.embedding.views), record.embedding.layouts[:1]
     bare = replace(record.embedding, truth=unknown, predicted=unknown, layouts=first)
     text = embedding_chart(replace(record, embedding=bare, classes=[]))
     for absent in ('value="class"', 'name="layout"', 'legend" aria'):
         assert absent not in text
     assert text.count('type="checkbox"') == 4
-    record = make_one(classes=[f"class {k}" for k in range(60)], n=130)
+    record = make(classes=[f"class {k}" for k in range(60)], n=130)
     assert "<li>and 20 more</li>" in embedding_chart(record)
 
 

@@ -9,7 +9,7 @@ from hotview.evaluation.metrics import Difference, Proportion
 from hotview.evaluation.scores import MAJORITY, BaselineScore
 from hotview.report.chart_data import describe_drop
 from hotview.report.page import sentences as s
-from tests.report.records import MultiViewEncoder, change
+from tests.report.records import MultiViewEncoder, change, make
 
 
 def plain(text):
@@ -63,8 +63,8 @@ def test_similar_shapes(record, p, n, words):
     assert re.search(words, text)
 
 
-def test_shapes_of_three_views_have_no_p_value(make_one, record):
-    for shown in (make_one(views=("a", "b", "c")), change(record, plan_=None)):
+def test_shapes_of_three_views_have_no_p_value(record):
+    for shown in (make(views=("a", "b", "c")), change(record, plan_=None)):
         assert "p =" not in plain(s.describe_shapes(shown.model))
 
 
