@@ -48,7 +48,7 @@ def interval(low, high):
 LOSS = ("model", "trained_on", "out_of_fold", "view_0", "loss_without")
 PREDICTORS = ("ensemble", "predictors")
 KNN = (*PREDICTORS, "knn", 0)
-WEIGHTS = [1.0] * 4
+WEIGHTS, POOL, COLUMNS = [1.0] * 4, ("ensemble", "pool"), ("views", 0, "columns", "columns")
 #: where a fact is, and what cannot be there
 FACTS = [
     *((("estimator",), x) for x in ("MultiViewThing", ["MultiViewEncoder"], "MultiViewEncoder")),
@@ -57,22 +57,14 @@ FACTS = [
     *((("own_encoders",), x) for x in ("view_0", ["other"])),
     *((("model", "batch_size"), x) for x in (0, 1.5, 10**30)),
     *((("model", "trained_on"), x) for x in ([], {"linked": 3}, {"versions": 3})),
-    *(
-        (("model", "warnings"), [1]),
-        (("model", "metadata"), []),
-        (("output",), "excel"),
-        (("more",), 1),
-    ),
+    *((("model", name), x) for name, x in (("warnings", [1]), ("metadata", []))),
+    *(((name,), x) for name, x in (("output", "excel"), ("more", 1))),
     *((("views", 0, "scaler"), x) for x in ([], {"mean": None})),
-    *((("ensemble", "pool"), x) for x in ({}, {"complete": [1.0], "partial": [1.0], "power": 1.0})),
-    (("ensemble", "pool"), {"complete": WEIGHTS, "partial": WEIGHTS[1:], "power": -1e300}),
-    (
-        ("ensemble", "pool"),
-        {"complete": [*WEIGHTS[1:], 1e30], "partial": WEIGHTS[1:], "power": 1.0},
-    ),
-    (("ensemble", "pool"), {"complete": WEIGHTS, "partial": [1.0, 1.0, -1.0], "power": 1.0}),
-    (("model", "set_scores"), {"groups": [None] * 4}),
-    (("model", "disagreement"), {"groups": 3}),
+    *((POOL, x) for x in ({}, {"complete": [1.0], "partial": [1.0], "power": 1.0})),
+    (POOL, {"complete": WEIGHTS, "partial": WEIGHTS[1:], "power": -1e300}),
+    (POOL, {"complete": [*WEIGHTS[1:], 1e30], "partial": WEIGHTS[1:], "power": 1.0}),
+    (POOL, {"complete": WEIGHTS, "partial": [1.0, 1.0, -1.0], "power": 1.0}),
+    *((("model", x), {"groups": y}) for x, y in (("set_scores", [None] * 4), ("disagreement", 3))),
     *((("views", 0, "ranges"), x) for x in ({}, {"n_rows": 3})),
     (("ensemble", "super_learner"), {"predictors": [], "complete": []}),
     *((PREDICTORS, x) for x in (None, {"knn": [], "ridge": None})),
@@ -95,12 +87,9 @@ FACTS = [
     *(((*KNN, "coordinates"), {}), (KNN, {}), (KNN[:3], []), ((*PREDICTORS, "ridge"), [])),
     *(((*PREDICTORS, *at), []) for at in (("ridge", 0, "weights"), ("joint", "weights"))),
     *((("views", 1, "columns", "n_columns"), x) for x in (-1, "20", 2**31 - 1, 19)),
-    *((("views", 0, "columns", "columns"), x) for x in (3, ["c"] * 19, [None] * 20, [3] * 20)),
-    *((("views", 0, "columns", "columns"), [["c", x]] * 20) for x in (3, [1], [["a"]], ["a", "b"])),
-    *(
-        (("views", 0, "columns", "columns"), [entry] * 20)
-        for entry in ([], [3, ["a"]], ["c", ["a"], 1])
-    ),
+    *((COLUMNS, x) for x in (3, ["c"] * 19, [None] * 20, [3] * 20)),
+    *((COLUMNS, [["c", x]] * 20) for x in (3, [1], [["a"]], ["a", "b"])),
+    *((COLUMNS, [entry] * 20) for entry in ([], [3, ["a"]], ["c", ["a"], 1])),
     *((("views", 1, "name"), x) for x in ("../../etc/x", "x" * 5000, "view_0")),
     *((LOSS, x) for x in ({}, interval(0.15, 0.2), {**interval(0.0, 0.2), "n": 0})),
     (("model", "common_space"), {"low": 0.1, "high": 0.9, "foscttm": 0.3}),

@@ -168,9 +168,9 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         As for :class:`MultiViewEncoder`, the mean over ensemble members.
     plan_, references_, history_, network_, networks_, histories_, plans_ : object
         As for :class:`MultiViewEncoder`; the history also has the validation score.
-    view_names_, n_views_, n_features_per_view_, columns_, preprocessing_, batch_size_ : object
+    model_, view_names_, n_views_, n_features_per_view_, columns_, preprocessing_ : object
         As for :class:`MultiViewEncoder`.
-    fit_warnings_, metadata_ : object
+    batch_size_, fit_warnings_, metadata_ : object
         As for :class:`MultiViewEncoder`.
     trained_on_ : dict of str to object
         As for :class:`MultiViewEncoder`, and the number of labels of every class.

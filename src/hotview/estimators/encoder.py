@@ -114,6 +114,8 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
 
     Attributes
     ----------
+    model_ : Model
+        Everything that was learned, as one object, which the other attributes are parts of.
     plan_ : Plan or None
         The plan W over the views and its costs C, computed from all rows after training; None for
         ``coupling="none"``.

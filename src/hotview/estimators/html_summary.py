@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hotview.similarity.sentences import describe_similarity
+
+if TYPE_CHECKING:
+    from hotview.model.model import Model
 
 __all__ = ["summarize_as_html"]
 
@@ -36,25 +39,26 @@ def summarize_as_html(estimator: Any) -> str:
     >>> "<td>view_0</td>" in html
     True
     """
-    sentences = [_describe_rows(estimator), *_describe_views(estimator)]
+    model: Model = estimator.model_
+    sentences = [_describe_rows(model.trained_on)]
+    if (found := model.view_similarity) is not None:
+        sentences += describe_similarity(found, model.names, model.trained_on.get("linked", 0))[:1]
     parts = [
         f"<strong>{escape(type(estimator).__name__)}</strong>, fitted",
-        *(f"<div>{escape(sentence)}</div>" for sentence in sentences if sentence),
-        _table(*_list_views(estimator)),
-        *(f"<div><strong>Warning:</strong> {escape(w)}</div>" for w in estimator.fit_warnings_),
+        *(f"<div>{escape(sentence)}</div>" for sentence in sentences),
+        _table(*_list_views(model)),
+        *(f"<div><strong>Warning:</strong> {escape(w)}</div>" for w in model.warnings),
     ]
     return f'<div class="hotview">{"".join(parts)}</div>'
 
 
-def _describe_rows(estimator: Any) -> str:
-    trained_on = estimator.trained_on_
+def _describe_rows(trained_on: Mapping[str, Any]) -> str:
     parts = [f"{trained_on.get('linked', 0):,} linked rows"]
     if classes := trained_on.get("classes"):
         n_labels = sum(n for _, n in classes)
         parts.append(f"{n_labels:,} labels of {len(classes)} classes")
     text = ", ".join(parts) + "."
-    scores = getattr(estimator, "out_of_fold_", {}).get("all views")
-    if scores is not None:
+    if scores := (trained_on.get("out_of_fold") or {}).get("all views"):
         text += f" Accuracy on {scores['n']:,} labels that were left out: "
         text += f"{100 * scores['accuracy']:.1f} %."
         name, n_most = max(classes, key=lambda of_class: of_class[1])
@@ -62,27 +66,17 @@ def _describe_rows(estimator: Any) -> str:
     return text
 
 
-def _describe_views(estimator: Any) -> list[str]:
-    found = estimator.view_similarity_
-    if found is None:
-        return []
-    n_linked = estimator.trained_on_.get("linked", 0)
-    return describe_similarity(found, estimator.view_names_, n_linked)[:1]
-
-
-def _list_views(estimator: Any) -> tuple[list[str], list[list[str]]]:
+def _list_views(model: Model) -> tuple[list[str], list[list[str]]]:
     """Return headings, and name, columns, unlinked rows and accuracy of every view."""
-    unaligned = estimator.trained_on_.get("unaligned") or {}
-    scores = getattr(estimator, "out_of_fold_", {})
-    rows = []
-    for name in estimator.view_names_[:_MAX_VIEWS]:
-        columns, others = estimator.n_features_per_view_[name], unaligned.get(name, 0)
-        cells = [name, f"{columns:,}", f"{others:,}"]
+    unaligned = model.trained_on.get("unaligned", {})
+    scores, rows = model.trained_on.get("out_of_fold") or {}, []
+    for name, n_columns in list(model.n_features_per_view.items())[:_MAX_VIEWS]:
+        cells = [name, f"{n_columns:,}", f"{unaligned.get(name, 0):,}"]
         if scores:
             own = scores.get(name)
             cells.append("–" if own is None else f"{100 * own['accuracy']:.1f}")
         rows.append(cells)
-    if (n_more := estimator.n_views_ - len(rows)) > 0:
+    if (n_more := model.n_views - len(rows)) > 0:
         rows.append([f"and {n_more} more"])
     accuracy = ["accuracy, left-out labels (%)"] if scores else []
     return ["view", "columns", "unlinked rows", *accuracy], rows
