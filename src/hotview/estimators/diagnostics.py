@@ -24,7 +24,6 @@ from hotview.estimators.out_of_fold import score_warnings, shift_warnings
 from hotview.estimators.parameters import impute_of
 from hotview.training.pca import effective_rank, total_std
 from hotview.training.precision import used_precision
-from hotview.training.progress import wants_progress
 from hotview.training.view_plan import ViewPlan, solve_mean_plan
 
 if TYPE_CHECKING:
@@ -93,6 +92,8 @@ def warn_of_input(warnings: FitWarnings, given: Data, rows: Rows, p: Mapping[str
     p : dict of str to object
         The parameters.
     """
+    from hotview.training.progress import wants_progress  # of rich, which only fits need
+
     if wants_progress(p["verbose"]):
         for name, scan in rows.scans.items():
             if scan.scaler.kind != "standardize" or scan.scaler.components is not None:
