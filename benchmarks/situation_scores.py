@@ -12,7 +12,9 @@ from situation_data import Task
 
 from hotview import MultiViewClassifier
 from hotview.estimators.inference import PredictorEnsemble
+from hotview.semisupervised.graph import refine_graph
 from hotview.semisupervised.predictors import fit_predictors
+from hotview.semisupervised.soft_labels import label_fold
 from hotview.semisupervised.super_learner import ScoresOutOfFold
 
 
@@ -25,17 +27,23 @@ class Recorded(MultiViewClassifier):
 
     def _set_fitted(self, fit: Any, start: float) -> None:
         super()._set_fitted(fit, start)
-        labels = fit.shared.view_labels(fit.inputs.labels)
+        stages, ensemble = fit.prepared, fit.learner.ensemble
+        data, graphs, pseudo = stages.rows.data, stages.graphs.graphs, stages.pseudo
+        by_view = zip(*(trained.features for trained in fit.trained), strict=True)
+        features = [np.mean([F for F, _ in of_view], axis=0) for of_view in by_view]
+        refined = list(map(refine_graph, graphs, features))
+        random = stages.members[0].random.stage("refined labels").numpy
+        nodes = label_fold(refined, data, data, pseudo.log_prior, pseudo.weights, random)
         self.exact = []
-        for member, trained in zip(fit.members, fit.trained, strict=True):
-            predictors = fit_predictors(fit.shared.graphs, fit.nodes, labels, [trained.features])
-            network, ensemble = member.training.network, fit.ensemble
+        for member, trained in zip(stages.members, fit.trained, strict=True):
+            own = fit_predictors(graphs, nodes, data, pseudo.log_prior, [trained.features])
+            network = member.training.network
             self.exact.append(
-                PredictorEnsemble([network], ensemble.rule, predictors, ensemble.super_learner)
+                PredictorEnsemble([network], ensemble.rule, own, ensemble.super_learner)
             )
-        self.known = [n > 0 for n in labels.n_classes]
-        self.log_prior = labels.log_prior
-        self.folds = [left_out.scores for left_out in fit.left_out]
+        self.known = [n > 0 for n in data.labels_per_view]
+        self.log_prior = pseudo.log_prior
+        self.folds = [left_out.scores for left_out in fit.learner.left_out]
 
     def take_rows(self, views: dict[str, Any]) -> dict[int, torch.Tensor]:
         """Standardized rows by number of the view."""

@@ -6,7 +6,6 @@ import pytest
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import make_views
 from hotview.estimators.rows import preprocess
-from hotview.semisupervised.class_prior import class_priors
 from tests.estimators.small_fits import UNCOUPLED, data_of, prepared
 
 PLAIN = {**UNCOUPLED, "initialization": "random", "alignment_weight": 0, "preprocessing": "none"}
@@ -47,15 +46,12 @@ def test_every_view_is_scanned_over_all_its_tables():
     assert [view.scaler.impute for view in views] == ["mean", "median"]
 
 
-few_labels = pytest.mark.filterwarnings("ignore:.*have no linked row with a label:UserWarning")
-
-
 def training_rows(linked, **arguments):
     fit = prepared(MultiViewClassifier(**UNTAUGHT), linked, **arguments)
     return fit.members[0].training.sampler.data
 
 
-@few_labels
+@pytest.mark.filterwarnings("ignore:.*have no linked row with a label:UserWarning")
 def test_labels_of_complete_rows_train_the_joint_head_and_others_their_view():
     labels = {**LABELS, "unaligned": {**OWN, "b": table(15)}}
     data = training_rows(LINKED, **labels)
@@ -76,18 +72,6 @@ def test_labels_of_complete_rows_train_the_joint_head_and_others_their_view():
     data = training_rows(only_b, y=[-1, -1], **own)
     assert data.source_views == [1]
     assert [rows.tolist() for rows in data.view_labeled] == [[], [2, 3]]
-
-
-@few_labels
-def test_labels_of_every_view_are_propagated_with_the_shares_of_all():
-    model = MultiViewClassifier(**{**PLAIN, "n_neighbors": 2})
-    fit = prepared(model, LINKED, **LABELS)
-    data = fit.rows.data
-    assert [codes.tolist() for codes in data.codes] == [[0, 2, -1, -1, 2, 1], [0, 1, -1]]
-    # Rows that lack a view are linked, too: they are in some of the views.
-    assert data.links.tolist() == [[0, 0], [-1, 1], [1, -1], [2, 2]]
-    assert data.target.tolist() == [0, 1, 2, -1]
-    np.testing.assert_allclose(fit.pseudo.given, np.log(class_priors(data.codes, 3)))
 
 
 def test_without_linked_rows_every_view_learns_from_its_own_labels():

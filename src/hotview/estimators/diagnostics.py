@@ -14,7 +14,6 @@ from hotview._types import Array
 from hotview.data import Data
 from hotview.data.leakage import leakage_warnings
 from hotview.semisupervised.sentences import shift_warnings
-from hotview.training.progress import wants_progress
 
 if TYPE_CHECKING:
     from hotview.estimators.rows import Rows
@@ -74,6 +73,8 @@ def warn_of_input(warnings: FitWarnings, given: Data, rows: Rows, p: Mapping[str
     p : dict of str to object
         The parameters.
     """
+    from hotview.training.progress import wants_progress  # of rich, which only fits need
+
     if wants_progress(p["verbose"]):
         for name, scan in rows.scans.items():
             if scan.scaler.kind != "standardize" or scan.scaler.components is not None:
