@@ -20,11 +20,11 @@ from hotview.data.labels import number_labels, read_labels
 from hotview.evaluation.assessment import Assessment, assess, class_counts
 from hotview.evaluation.baseline_rows import read_rows
 from hotview.evaluation.baselines import (
+    Baseline,
     ConcatenatedLogisticRegression,
     PCALogisticRegression,
     PerViewLabelPropagation,
 )
-from hotview.evaluation.baselines import Baseline
 from hotview.evaluation.importance import PermutationImportance, permutation_importance
 from hotview.evaluation.metrics import (
     Difference,
