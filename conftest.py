@@ -13,8 +13,8 @@ import pytest
 import torch
 from hypothesis import settings
 
-from hotview.datasets.readers import reader_process
 from hotview.estimators import fit as fit_module
+from hotview.tables import reader_process
 from tests.test_budget import exceeded
 
 collect_ignore = []

@@ -22,8 +22,8 @@ from situation_data import DATASETS, load
 
 from hotview._files import atomic_write
 from hotview._validation import ViewTable
-from hotview.training.column_scaler import WIDE, looks_like_counts
-from hotview.training.drift import ColumnRanges, ViewDrift, compare_view, fit_ranges
+from hotview.preprocessing.column_scaler import WIDE, looks_like_counts
+from hotview.preprocessing.drift import ColumnRanges, ViewDrift, compare_view, fit_ranges
 
 OUT = Path(__file__).parent.parent / "results" / "default" / "drift.json"
 BATCHES = (1, 20, 200)
@@ -84,7 +84,7 @@ def errors(
 
 
 def _texts(drift: ViewDrift) -> list[str]:
-    from hotview.training.drift import DriftReport
+    from hotview.preprocessing.drift import DriftReport
 
     return DriftReport({"view": drift}).summary()
 

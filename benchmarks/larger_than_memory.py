@@ -146,7 +146,7 @@ def watched_draws(begin: Callable[[], object], *, once: bool) -> Iterator[list[f
 def measure_reading(paths: list[Path]) -> dict[str, Any]:
     """Seconds to read all files from the disk, and one from memory, and to look at its rows."""
     from hotview._validation import check_tables
-    from hotview.training.table_scan import scan_tables
+    from hotview.preprocessing.table_scan import scan_tables
 
     found = {}
     if forget(paths):

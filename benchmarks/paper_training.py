@@ -11,7 +11,7 @@ tuned against it. Contestants take turns in one process, and the best of their t
 - ``steps``: the steps alone; of the peer, what a training takes more than one of no epochs.
 
 On the CPU both are measured with one thread and with as many as torch takes by itself (ours takes
-one for a step of this size, see ``training/threads.py``; ``every thread`` is ours made to take all,
+one for a step of this size, see ``_threads.py``; ``every thread`` is ours made to take all,
 to see whether that is still right). On CUDA, what the first fit of the process took more than later
 ones is told apart.
 

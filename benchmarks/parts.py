@@ -67,8 +67,8 @@ from situations import EXCLUDED, read, score
 from hotview import MultiViewClassifier
 from hotview._files import atomic_write
 from hotview.estimators import learner
-from hotview.estimators.inference import log_mean
 from hotview.evaluation.metrics import expected_calibration_error
+from hotview.model.inference import log_mean
 from hotview.semisupervised import (
     class_prior,
     link_targets,

@@ -47,14 +47,14 @@ from rich.progress import Progress
 from rich.table import Table
 
 from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview._threads import suited_threads
 from hotview.datasets import load_handwritten, unalign
 from hotview.estimators.batched_fit import fit_batched
 from hotview.estimators.fit import PreparedFit, prepare
 from hotview.estimators.networks import _schedule, make_trainer
-from hotview.estimators.parameters import pick_device
 from hotview.estimators.randomness import member_states, seeded
+from hotview.model.parameters import pick_device
 from hotview.training.precision import in_precision
-from hotview.training.threads import suited_threads
 from paper.estimators import constructor_parameters
 from paper.models import PLAIN, SETTINGS
 from paper.statistics import paired_difference

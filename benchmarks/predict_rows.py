@@ -66,8 +66,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators import base
-from hotview.estimators.inference import PredictorEnsemble
-from hotview.training.column_scaler import ColumnScaler
+from hotview.model.inference import PredictorEnsemble
+from hotview.preprocessing.column_scaler import ColumnScaler
 
 N_VIEWS, N_COLUMNS, N_CLASSES, N_FIT, N_LABELED = 6, 64, 10, 10_000, 200
 PLAIN: dict[str, Any] = {"pseudo_labels": False, "n_estimators": 1, "fusion": "average"}

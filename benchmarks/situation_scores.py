@@ -11,7 +11,7 @@ import torch
 from situation_data import Task
 
 from hotview import MultiViewClassifier
-from hotview.estimators.inference import PredictorEnsemble
+from hotview.model.inference import PredictorEnsemble
 from hotview.semisupervised.graph import refine_graph
 from hotview.semisupervised.predictors import fit_predictors
 from hotview.semisupervised.soft_labels import label_fold

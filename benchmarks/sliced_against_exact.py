@@ -58,7 +58,7 @@ from hotview.losses import LSCCA, Coupling, NoCoupling, SWPairwise, Terms
 from hotview.losses.coupling import orthogonality
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.ot import draw_directions, sliced_cost
-from hotview.training.pca import align_signs, effective_rank
+from hotview.preprocessing.pca import align_signs, effective_rank
 from paper.estimators import constructor_parameters
 from paper.models import SETTINGS
 from paper.statistics import half_width

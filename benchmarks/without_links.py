@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 
 from hotview.datasets import read_views
 from hotview.ot import sinkhorn
-from hotview.training.pca import align_signs
+from hotview.preprocessing.pca import align_signs
 from paper.json_files import write_json
 
 OUT = Path(__file__).parent.parent / "results" / "default" / "without_links.json"

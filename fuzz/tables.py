@@ -21,7 +21,7 @@ from fuzz.models import check_refusal
 from fuzz.mutators import mutate_bytes
 from hotview._messages import ParameterError
 from hotview.datasets import read_views
-from hotview.ingest.dataset import DatasetFiles, read_dataset
+from hotview.tables.dataset import DatasetFiles, read_dataset
 
 __all__ = ["Tables"]
 

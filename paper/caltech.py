@@ -206,7 +206,7 @@ def _find_file(path: Path, published: _Published) -> Path:
 
 
 def _read_published(file: Path) -> tuple[list[Array], Array]:
-    from hotview.datasets.readers.matlab import read_mat
+    from hotview.tables.matlab import read_mat
 
     content = read_mat(file, names=["X", "Y"])
     views, labels = content["X"], content["Y"]
@@ -219,7 +219,7 @@ def _read_published(file: Path) -> tuple[list[Array], Array]:
 
 
 def _read_reextracted(file: Path, n_classes: int) -> tuple[list[Array], Array]:
-    from hotview.datasets.readers.errors import reading
+    from hotview.data.errors import reading
 
     with reading(file, _REEXTRACTED):
         archive = np.load(file, allow_pickle=False)

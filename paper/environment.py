@@ -67,7 +67,7 @@ def pick_device(device: str) -> str:
     """
     if device == "cpu":  # always there, and torch takes seconds to import
         return device
-    from hotview.estimators.parameters import pick_device as pick
+    from hotview.model.parameters import pick_device as pick
 
     return str(pick(device))
 

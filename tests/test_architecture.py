@@ -15,21 +15,21 @@ from hotview.cli.main import app
 
 PACKAGE = Path(hotview.__file__).parent
 ORDER = (
-    ("_types", "_files", "_messages", "_codec"),
+    ("_types", "_files", "_messages", "_codec", "_threads"),
     ("_lazy",),
     ("_archive", "_launch"),
     ("_processes",),
     ("_validation",),
-    ("ot", "datasets", "similarity"),
-    ("ingest", "nn"),
-    ("data",),
-    ("semisupervised",),
+    ("ot", "data", "similarity"),
+    ("preprocessing", "nn", "semisupervised"),
     ("losses",),
     ("training",),
     ("model",),
     ("estimators",),
-    ("evaluation", "federated", "model_selection", "omics"),
-    ("report",),
+    ("evaluation", "model_selection"),
+    ("tables",),
+    ("datasets",),
+    ("federated", "omics", "report"),
     ("cli",),
     ("__main__",),
 )
@@ -37,9 +37,7 @@ ORDER = (
 ALLOWED = {
     ("estimators/base.py", "evaluation"),  # estimator.report(path), a method for convenience
     ("estimators/base.py", "report"),
-    ("model/files.py", "estimators"),  # a file holds an estimator; and inference, until it moves
-    ("model/model.py", "estimators"),  # inference, calibration, until these move
-    ("model/onnx.py", "estimators"),
+    ("model/files.py", "estimators"),  # a file holds an estimator
 }
 #: folders of the names that the root package imports when they are first used
 ROOT_NAMES = {"load": "model", "save": "model"}

@@ -6,8 +6,8 @@ import pytest
 
 from hotview._lazy import LazyRows
 from hotview._validation import check_tables
-from hotview.training import rows as view_rows
-from hotview.training.table_scan import scan_tables
+from hotview.preprocessing import rows as view_rows
+from hotview.preprocessing.table_scan import scan_tables
 
 X = np.random.default_rng(0).normal(size=(10, 3))
 EDGES = np.array([0, 3, 3, 7, 10])  # nothing is in the second block

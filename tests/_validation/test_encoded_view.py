@@ -5,7 +5,7 @@ from scipy import sparse
 
 from hotview._lazy import LazyRows
 from hotview._validation import EncodedView, check_tables, encoded_names
-from hotview.ingest.columns import Column, ViewColumns
+from hotview.data.columns import Column, ViewColumns
 
 COLUMNS = ViewColumns((Column("age"), Column("sex", ("F", "M"))), 3)
 X = np.array([[61.0, 1, 0], [48.0, 0, 1], [33.0, np.nan, np.nan]])

@@ -15,7 +15,7 @@ from hotview.cli.fit import parse_settings, read_config, write_config
 from hotview.cli.main import app
 from hotview.cli.options import files_by_view, methods_by_view, parse_formats, spread_methods
 from hotview.cli.runner import UsageError
-from hotview.datasets.options import PER_FILE
+from hotview.data.options import PER_FILE
 
 from .conftest import QUICK
 

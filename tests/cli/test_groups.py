@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hotview as hv
-from hotview.ingest.dataset import DatasetFiles, read_dataset
+from hotview.tables.dataset import DatasetFiles, read_dataset
 
 from .conftest import QUICK
 

@@ -15,9 +15,9 @@ from hotview.cli.input_summary import (
     describe_dataset,
     describe_summary,
 )
-from hotview.ingest.columns import Column, ViewColumns
-from hotview.ingest.dataset import DatasetFiles, read_dataset
-from hotview.ingest.preprocessing import AlignedRows, Preprocessing
+from hotview.data.columns import Column, ViewColumns
+from hotview.tables.dataset import DatasetFiles, read_dataset
+from hotview.tables.preprocessing import AlignedRows, Preprocessing
 
 COLUMNS = ViewColumns((Column("iron"), Column("sex", ("F", "M"))), 3)
 NAN = np.nan

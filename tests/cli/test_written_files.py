@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hotview.cli.runner import make_folder, write_table
-from hotview.datasets.readers.delimited import TextTable
+from hotview.tables.delimited import TextTable
 
 
 def test_spreadsheets_run_nothing_of_a_csv_file(tmp_path):

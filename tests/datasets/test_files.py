@@ -11,9 +11,9 @@ import pytest
 import scipy.io
 from anndata import AnnData
 
+from hotview.data.options import Options, list_files
 from hotview.datasets import read_views
-from hotview.datasets.files import FORMATS, open_file
-from hotview.datasets.options import Options, list_files
+from hotview.tables.files import FORMATS, open_file
 
 X = np.array([[0.1, 2.0], [np.nan, 1e-300], [-4.0, 1 / 3]])
 
@@ -260,7 +260,7 @@ def test_cells_that_mean_missing_do_so_in_every_format(tmp_path, monkeypatch):
     pq.write_table(table, tmp_path / "a.parquet")
     (tmp_path / "b.csv").write_text("p,q\n-99,1.5\n2,-99\n")
     for large in (2**28, 0):  # which stays on disk
-        monkeypatch.setattr("hotview.datasets.readers.parquet._LARGE", large)
+        monkeypatch.setattr("hotview.tables.parquet._LARGE", large)
         views = read_views([tmp_path / "a.parquet", tmp_path / "b.csv"], missing=["-99"], mmap=True)
         for view in views.values():
             np.testing.assert_array_equal(np.asarray(view), [[np.nan, 1.5], [2, np.nan]])

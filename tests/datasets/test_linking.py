@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from hotview.datasets import link_rows
-from hotview.datasets.linking import (
+from hotview.data.linking import (
     ID_DIFFERENCES,
     IdMatcher,
     align_rows,
     check_spellings,
     take_rows,
 )
+from hotview.datasets import link_rows
 
 IDS = st.lists(st.integers(0, 12), unique=True, max_size=10)
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from hotview.estimators.batch_correction import BatchOffsets, estimate_offsets, fit_offsets
+from hotview.preprocessing.batch_correction import BatchOffsets, estimate_offsets, fit_offsets
 
 
 def make_rows(shares, seed=0, n=300):

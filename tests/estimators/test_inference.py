@@ -7,7 +7,7 @@ from sklearn.neighbors import NearestNeighbors
 from torch import nn
 
 from hotview._validation import ViewTable
-from hotview.estimators.inference import (
+from hotview.model.inference import (
     EnsembleMember,
     FusionRule,
     HeadEnsemble,
@@ -18,13 +18,13 @@ from hotview.estimators.inference import (
     prediction_error,
 )
 from hotview.nn.multiview import MultiViewNetwork
+from hotview.preprocessing import row_stream
+from hotview.preprocessing.column_scaler import ColumnScaler
+from hotview.preprocessing.rows import ViewRows
 from hotview.semisupervised.knn import FLOOR, Coordinates, KNNPredictor, PCABasis
 from hotview.semisupervised.predictors import ViewPredictors
 from hotview.semisupervised.ridge import RidgePredictor
 from hotview.semisupervised.super_learner import SuperLearner
-from hotview.training import row_stream
-from hotview.training.column_scaler import ColumnScaler
-from hotview.training.rows import ViewRows
 
 N_FEATURES, N_CLASSES, N = (2, 3), 4, 6
 PRIOR = np.log([0.1, 0.2, 0.3, 0.4])

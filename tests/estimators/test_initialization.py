@@ -17,10 +17,10 @@ from hotview.estimators.initialization import (
 from hotview.estimators.randomness import Randomness
 from hotview.losses import HOTReference, SWReference
 from hotview.nn.multiview import Widths, make_mlp, make_network
+from hotview.preprocessing.column_scaler import ColumnScaler
+from hotview.preprocessing.pca import principal_components
+from hotview.preprocessing.rows import ViewRows
 from hotview.training.batches import TrainingRows
-from hotview.training.column_scaler import ColumnScaler
-from hotview.training.pca import principal_components
-from hotview.training.rows import ViewRows
 
 HIDDEN, N_FEATURES, N_COMPONENTS = (16,), 6, 4
 

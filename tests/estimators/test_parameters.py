@@ -7,8 +7,8 @@ import torch
 import hotview as hv
 from hotview import MultiViewClassifier
 from hotview._processes import is_distributed
-from hotview.estimators.parameters import check_parameters, hidden_of, pick_device, pick_processes
 from hotview.losses import SWPairwise
+from hotview.model.parameters import check_parameters, hidden_of, pick_device, pick_processes
 
 NAMES = ["a", "b", "c"]
 DEFAULTS = MultiViewClassifier().get_params()

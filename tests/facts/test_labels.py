@@ -9,7 +9,7 @@ import torch
 
 from hotview._validation import ViewTable, check_tables
 from hotview.data.labels import encode_groups, encode_labels, read_labels
-from hotview.datasets.readers.tables import MISSING
+from hotview.data.table_file import MISSING
 
 
 def tables(sizes):

@@ -1,7 +1,7 @@
 import pytest
 
-from hotview.datasets.files import Options
-from hotview.ingest.tables import open_table
+from hotview.tables.files import Options
+from hotview.tables.open_tables import open_table
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import pytest
 from pyarrow import parquet
 from sklearn.preprocessing import OneHotEncoder
 
-from hotview.datasets.options import Options
-from hotview.ingest.columns import Column, choose_columns, encode_table
-from hotview.ingest.dates import DateFormat
-from hotview.ingest.numbers import NumberFormat
-from hotview.ingest.tables import open_table
+from hotview.data.columns import Column, choose_columns, encode_table
+from hotview.data.dates import DateFormat
+from hotview.data.numbers import NumberFormat
+from hotview.data.options import Options
+from hotview.tables.open_tables import open_table
 
 DAY = DateFormat("2024-01-31")
 PEOPLE = "id,age,sex,town\n1,31,F,Bonn\n2,,M,Ulm\n3,54,,Bonn\n4,7,M,Ulm\n5,7,F,Bonn\n6,8,F,Ulm\n"

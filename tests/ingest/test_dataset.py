@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from hotview.datasets.readers import parquet as readers_parquet
-from hotview.ingest.dataset import DatasetFiles, read_dataset
+from hotview.tables import parquet as readers_parquet
+from hotview.tables.dataset import DatasetFiles, read_dataset
 
 
 @pytest.fixture

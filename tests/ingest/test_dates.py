@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotview.datasets.options import Options
-from hotview.datasets.readers.arrow import ArrowTable
-from hotview.ingest.dates import DateFormat, recognize_dates
-from hotview.ingest.numbers import TextColumn
+from hotview.data.arrow import ArrowTable
+from hotview.data.dates import DateFormat, recognize_dates
+from hotview.data.numbers import TextColumn
+from hotview.data.options import Options
 
 NAN = np.nan
 DAY = timedelta(days=1)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import OneHotEncoder
 
 from hotview._validation import EncodedView
-from hotview.datasets.files import Options
-from hotview.ingest.columns import Column, ViewColumns, choose_columns, encode_table
-from hotview.ingest.frames import encode_known_views, encode_views
-from hotview.ingest.tables import open_table
+from hotview.data.columns import Column, ViewColumns, choose_columns, encode_table
+from hotview.data.frames import encode_known_views, encode_views
+from hotview.tables.files import Options
+from hotview.tables.open_tables import open_table
 
 NAN = np.nan
 PEOPLE = pd.DataFrame(

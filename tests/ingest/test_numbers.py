@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotview.datasets.options import Options
-from hotview.datasets.readers.arrow import ArrowTable
-from hotview.ingest.numbers import NumberFormat, TextColumn, TwoReadingsError, recognize_numbers
+from hotview.data.arrow import ArrowTable
+from hotview.data.numbers import NumberFormat, TextColumn, TwoReadingsError, recognize_numbers
+from hotview.data.options import Options
 
 NAN = np.nan
 

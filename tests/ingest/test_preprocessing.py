@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from hotview.ingest.columns import Column, ViewColumns
-from hotview.ingest.dates import DateFormat
-from hotview.ingest.numbers import NumberFormat
-from hotview.ingest.preprocessing import (
+from hotview.data.columns import Column, ViewColumns
+from hotview.data.dates import DateFormat
+from hotview.data.numbers import NumberFormat
+from hotview.tables.preprocessing import (
     Preprocessing,
     TableRows,
     align_views,

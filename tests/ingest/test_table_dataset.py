@@ -4,8 +4,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from hotview.ingest.dataset import DatasetFiles, read_dataset
-from hotview.ingest.table_dataset import find_ids, hash_ids, keep_linked, split_holdout
+from hotview.tables.dataset import DatasetFiles, read_dataset
+from hotview.tables.table_dataset import find_ids, hash_ids, keep_linked, split_holdout
 
 BOTH = ("blood.csv", "scan.csv")
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from hotview.datasets.files import Options
-from hotview.ingest.tables import open_table, open_views, read_ids, split_name
+from hotview.tables.files import Options
+from hotview.tables.open_tables import open_table, open_views, read_ids, split_name
 
 
 @pytest.fixture

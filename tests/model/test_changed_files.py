@@ -12,13 +12,13 @@ import torch
 import hotview as hv
 from hotview._archive import write_archive
 from hotview.cli.inspect import _lines, describe_model, result_lines
+from hotview.data.columns import Column, ViewColumns
 from hotview.datasets import make_views
-from hotview.estimators.batch_correction import BatchOffsets
-from hotview.ingest.columns import Column, ViewColumns
 from hotview.model import load_model, save_model
 from hotview.model.files import _MODEL
-from hotview.training import table_scan
-from hotview.training.column_scaler import ColumnScaler
+from hotview.preprocessing import table_scan
+from hotview.preprocessing.batch_correction import BatchOffsets
+from hotview.preprocessing.column_scaler import ColumnScaler
 
 MISFIT = r"changed\.hotview to be a model that hotview saved, but its parts do not fit"
 

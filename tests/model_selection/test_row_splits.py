@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.model_selection import StratifiedKFold, check_cv
 
 from hotview._validation import EncodedView
-from hotview.ingest.columns import Column, ViewColumns
+from hotview.data.columns import Column, ViewColumns
 from hotview.model_selection import RowKFold, take_rows
 
 X = np.arange(12.0).reshape(6, 2)

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview.data.linking import align_rows
 from hotview.datasets import make_views
-from hotview.datasets.linking import align_rows
 from hotview.model_selection import GridSearch
 from hotview.omics import annotate, fit
 

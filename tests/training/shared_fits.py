@@ -19,8 +19,8 @@ import torch
 
 import hotview as hv
 from hotview.datasets import make_views, read_views
-from hotview.datasets.readers import parquet
-from hotview.training import rows
+from hotview.preprocessing import rows
+from hotview.tables import parquet
 
 LOOSE = make_views([50, 70, 60], n_views=3, random_state=0).views
 PEOPLE = make_views(60, n_views=3, labeled=0.5, random_state=1)

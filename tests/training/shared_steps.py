@@ -21,9 +21,9 @@ from hotview._validation import check_tables
 from hotview.datasets import make_views
 from hotview.estimators.fit import prepare
 from hotview.estimators.randomness import member_states, seeded
+from hotview.preprocessing.table_scan import scan_tables
 from hotview.training.ddp import DDPTrainer
 from hotview.training.loop import Schedule, train
-from hotview.training.table_scan import scan_tables
 
 N_STEPS = 20
 LOOSE = make_views([50, 70, 60, 45], n_views=4, random_state=0)

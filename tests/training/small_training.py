@@ -9,9 +9,9 @@ from hotview.losses import DGCCA, HOTPairwise, HOTReference, NoCoupling, SWPairw
 from hotview.losses.objective import Objective
 from hotview.losses.specifications import REGULARIZERS
 from hotview.nn.multiview import Widths, make_network
+from hotview.preprocessing.column_scaler import ColumnScaler
+from hotview.preprocessing.rows import ViewRows
 from hotview.training.batches import Sampler, TrainingRows
-from hotview.training.column_scaler import ColumnScaler
-from hotview.training.rows import ViewRows
 
 COLUMNS, N, NAMES = (4, 3, 5), 40, ("a", "b", "c")
 COUPLINGS = {

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from hotview._processes import shard_of_rank
 from hotview._validation import ViewTable
+from hotview.preprocessing.rows import RowsByRank, RowShard
 from hotview.training import batches
 from hotview.training.batches import ShuffledIndices, TrainingRows
-from hotview.training.rows import RowsByRank, RowShard
 from tests.training.small_training import as_rows, make_sampler
 
 

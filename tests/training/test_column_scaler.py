@@ -5,9 +5,9 @@ from scipy import sparse
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.preprocessing import StandardScaler
 
-from hotview.training import column_scaler
-from hotview.training.column_scaler import ColumnScaler, looks_like_counts, root_shares
-from hotview.training.pca import component_weights, fit_components, looks_like_components
+from hotview.preprocessing import column_scaler
+from hotview.preprocessing.column_scaler import ColumnScaler, looks_like_counts, root_shares
+from hotview.preprocessing.pca import component_weights, fit_components, looks_like_components
 
 CPU = torch.device("cpu")
 

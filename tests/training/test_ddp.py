@@ -18,9 +18,9 @@ from hotview._processes import (
     on_rank_zero,
     shard_of_rank,
 )
+from hotview._threads import catch_interrupt
+from hotview.preprocessing.rows import RowShard
 from hotview.training.ddp import check_no_batch_norm
-from hotview.training.rows import RowShard
-from hotview.training.threads import catch_interrupt
 from hotview.training.trainer import SingleTrainer
 
 SCRIPT = Path(__file__).parent / "shared_steps.py"

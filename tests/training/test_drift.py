@@ -6,8 +6,8 @@ from scipy import sparse, stats
 
 import hotview as hv
 from hotview._validation import ViewTable
-from hotview.training import drift
-from hotview.training.drift import SHARES, ColumnRanges, DriftReport, compare_view, fit_ranges
+from hotview.preprocessing import drift
+from hotview.preprocessing.drift import SHARES, ColumnRanges, DriftReport, compare_view, fit_ranges
 from tests.training.small_training import Lazy
 
 N_FIT, N_NEW = 2000, 300

@@ -13,9 +13,9 @@ from rich.console import Console
 from torch import nn
 
 from hotview.losses import NoCoupling
+from hotview.preprocessing.pca import effective_rank
 from hotview.training.batches import TrainingRows
 from hotview.training.loop import Schedule, train
-from hotview.training.pca import effective_rank
 from hotview.training.progress import ProgressBar, track, wants_progress
 from hotview.training.trainer import History, SingleTrainer, Training, make_optimizer, train_step
 from tests.training.small_training import (

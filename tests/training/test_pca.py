@@ -3,8 +3,8 @@ import pytest
 import torch
 from scipy.special import entr
 
-from hotview.training import pca as pca_module
-from hotview.training.pca import align_signs, effective_rank, principal_components, total_std
+from hotview.preprocessing import pca as pca_module
+from hotview.preprocessing.pca import align_signs, effective_rank, principal_components, total_std
 from tests.training.small_training import as_rows
 
 

@@ -13,12 +13,12 @@ from scipy import sparse
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview._validation import ViewTable
 from hotview.datasets import make_views
-from hotview.training import row_stream
-from hotview.training.column_scaler import ColumnScaler
-from hotview.training.pca import fit_components
-from hotview.training.row_stream import RawRows, check_rows, map_rows
-from hotview.training.rows import ViewRows
-from hotview.training.table_scan import EXTREME, check_finite
+from hotview.preprocessing import row_stream
+from hotview.preprocessing.column_scaler import ColumnScaler
+from hotview.preprocessing.pca import fit_components
+from hotview.preprocessing.row_stream import RawRows, check_rows, map_rows
+from hotview.preprocessing.rows import ViewRows
+from hotview.preprocessing.table_scan import EXTREME, check_finite
 from tests.training.small_training import Lazy
 
 CPU = torch.device("cpu")

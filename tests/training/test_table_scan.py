@@ -10,10 +10,15 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import StandardScaler
 
 from hotview._validation import ViewTable, check_tables
-from hotview.training import column_scaler, table_scan
-from hotview.training import rows as view_rows
-from hotview.training.column_scaler import IMPUTATIONS, column_medians, is_in_memory, root_shares
-from hotview.training.table_scan import check_finite, scan_tables
+from hotview.preprocessing import column_scaler, table_scan
+from hotview.preprocessing import rows as view_rows
+from hotview.preprocessing.column_scaler import (
+    IMPUTATIONS,
+    column_medians,
+    is_in_memory,
+    root_shares,
+)
+from hotview.preprocessing.table_scan import check_finite, scan_tables
 from tests.training.small_training import Lazy
 
 

@@ -39,7 +39,7 @@ class EncodedView:
     X : ndarray, csr_array or LazyRows of shape (rows, encoded columns)
         The numbers.
     columns : ViewColumns
-        The columns, from `hotview.ingest.columns`.
+        The columns, from `hotview.data.columns`.
     index : object or None, default=None
         Row labels of the pandas frame that was encoded.
     container : str, default="numpy"

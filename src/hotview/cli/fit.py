@@ -22,7 +22,7 @@ from hotview.cli.options import FORMATS, flag, option
 from hotview.cli.runner import UsageError, check_new_file, write_text
 
 if TYPE_CHECKING:
-    from hotview.ingest.dataset import DatasetFiles
+    from hotview.tables.dataset import DatasetFiles
 
 _setting = partial(option, rich_help_panel="Estimator")
 #: Options that are parameters of the estimators.
@@ -127,7 +127,7 @@ class FitJob(FitOptions):
     @cached_property
     def files(self) -> DatasetFiles:
         """The files, and the meaning of their columns."""
-        from hotview.ingest.dataset import DatasetFiles
+        from hotview.tables.dataset import DatasetFiles
 
         given = {field.name: getattr(self, field.name) for field in fields(DatasetFiles)}
         given["text"] = {**(self.text or {}), **({"variables": v} if (v := self.variable) else {})}
@@ -231,7 +231,7 @@ def read_config(path: Path) -> dict[str, Any]:
     by view, and the table ``[parameters]`` holds parameters of the estimator. Paths are relative to
     the file.
     """
-    from hotview.datasets.readers.errors import did_you_mean
+    from hotview.data.errors import did_you_mean
 
     if not path.is_file():
         raise FileNotFoundError(f"There is no configuration {path}.")
@@ -320,7 +320,7 @@ def write_config(path: Path, given: Mapping[str, Any]) -> None:
 
 def _make_values(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a configuration by key, with files relative to a folder."""
-    from hotview.ingest.tables import split_name
+    from hotview.tables.open_tables import split_name
 
     def relative(file: str) -> str:
         return Path(os.path.relpath(file, folder)).as_posix()

@@ -29,24 +29,24 @@ from hotview.cli.runner import (
     print_result,
 )
 from hotview.cli.single_cells import BatchCorrector, describe_cells
-from hotview.datasets.readers.errors import did_you_mean
+from hotview.data.errors import did_you_mean
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.checkpointing import lock_output
 from hotview.estimators.diagnostics import was_interrupted
-from hotview.estimators.parameters import check_parameters, impute_of, pick_processes
 from hotview.evaluation import assess
 from hotview.evaluation.assessment import class_counts
-from hotview.ingest.dataset import read_dataset
-from hotview.ingest.table_dataset import (
+from hotview.losses.specifications import as_coupling, as_regularizer
+from hotview.model.parameters import check_parameters, impute_of, pick_processes
+from hotview.omics.checks import warn_of_chance_links
+from hotview.tables.dataset import read_dataset
+from hotview.tables.open_tables import split_name
+from hotview.tables.table_dataset import (
     HoldoutSplit,
     TableDataset,
     hash_ids,
     keep_linked,
     split_holdout,
 )
-from hotview.ingest.tables import split_name
-from hotview.losses.specifications import as_coupling, as_regularizer
-from hotview.omics.checks import warn_of_chance_links
 
 #: Functions that turn a name into the specification object whose settings can be changed.
 _SPECIFICATIONS: dict[str, Callable[[Any], Any]] = {

@@ -14,11 +14,11 @@ from hotview._processes import all_gather_arrays, rank, shard_of_rank, world_siz
 from hotview._types import Array
 from hotview.cli.runner import make_table, with_flags
 from hotview.cli.single_cells import name_counts
-from hotview.datasets.readers.errors import listed
-from hotview.ingest.columns import RULE, ViewColumns
-from hotview.ingest.preprocessing import AlignedRows, Preprocessing
-from hotview.ingest.table_dataset import HoldoutSplit, TableDataset
-from hotview.ingest.tables import OpenView
+from hotview.data.columns import RULE, ViewColumns
+from hotview.data.errors import listed
+from hotview.tables.open_tables import OpenView
+from hotview.tables.preprocessing import AlignedRows, Preprocessing
+from hotview.tables.table_dataset import HoldoutSplit, TableDataset
 
 _LISTED = 4
 _CHUNK = 100_000  # rows

@@ -89,7 +89,7 @@ def federation_lines(path: Path, estimator: Any) -> list[str]:
 def result_lines(estimator: Any, scores: Any = None) -> list[str]:
     """Describe the result of a fit in sentences, with its metrics on held-out rows, if any."""
     from hotview.evaluation.record import describe_views
-    from hotview.training.column_scaler import KINDS
+    from hotview.preprocessing.column_scaler import KINDS
 
     seconds = estimator.trained_on_.get("seconds")
     n_epochs, n_networks = len(estimator.history_), len(estimator.networks_)

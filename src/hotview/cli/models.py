@@ -15,14 +15,17 @@ from hotview._types import Array
 from hotview.cli.input_summary import check_cells
 from hotview.cli.options import ModelFiles, Scoring, files_by_view
 from hotview.cli.single_cells import BatchCorrector
-from hotview.datasets.files import file_stem
-from hotview.datasets.linking import IdMatcher, object_array
-from hotview.datasets.options import Options
+from hotview.data.columns import ViewColumns
+from hotview.data.linking import IdMatcher, object_array
+from hotview.data.options import Options
 from hotview.estimators import MultiViewClassifier
-from hotview.estimators.parameters import impute_of
-from hotview.ingest.columns import ViewColumns
-from hotview.ingest.dataset import CELL_NAMES, DatasetFiles, read_dataset
-from hotview.ingest.labels import (
+from hotview.model import load_model
+from hotview.model.parameters import impute_of
+from hotview.omics.checks import read_settings, warn_of_other_values
+from hotview.preprocessing.drift import DriftReport
+from hotview.tables.dataset import CELL_NAMES, DatasetFiles, read_dataset
+from hotview.tables.files import file_stem
+from hotview.tables.labels import (
     LabelCells,
     LabelSource,
     find_groups,
@@ -31,7 +34,8 @@ from hotview.ingest.labels import (
     match_classes,
     merge_labels,
 )
-from hotview.ingest.preprocessing import (
+from hotview.tables.open_tables import OpenView, open_table, read_batches
+from hotview.tables.preprocessing import (
     AlignedRows,
     Preprocessing,
     TableRows,
@@ -40,11 +44,7 @@ from hotview.ingest.preprocessing import (
     match_rows,
     read_rows,
 )
-from hotview.ingest.table_dataset import find_ids, keep_linked, split_holdout
-from hotview.ingest.tables import OpenView, open_table, read_batches
-from hotview.model import load_model
-from hotview.omics.checks import read_settings, warn_of_other_values
-from hotview.training.drift import DriftReport
+from hotview.tables.table_dataset import find_ids, keep_linked, split_holdout
 
 
 @dataclass(frozen=True)

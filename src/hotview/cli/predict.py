@@ -21,7 +21,7 @@ from hotview.cli.runner import (
 
 if TYPE_CHECKING:
     from hotview.cli.models import OpenModel
-    from hotview.ingest.preprocessing import AlignedRows
+    from hotview.tables.preprocessing import AlignedRows
 
 
 def prediction_columns(

@@ -255,7 +255,7 @@ def write_table(columns: Mapping[str, Any], path: Path) -> Path:
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    from hotview.datasets.readers.tables import escape_formulas
+    from hotview.data.table_file import escape_formulas
 
     is_text = path.suffix.lower() != ".parquet"
     columns = escape_formulas(columns) if is_text else columns

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hotview.datasets.readers.arrays import Matrix
-from hotview.estimators.batch_correction import BatchOffsets, fit_offsets
-from hotview.ingest.tables import OpenView
 from hotview.omics.checks import best_entry, describe_counts, holds_counts, read_settings
+from hotview.preprocessing.batch_correction import BatchOffsets, fit_offsets
+from hotview.tables.arrays import Matrix
+from hotview.tables.open_tables import OpenView
 
 if TYPE_CHECKING:
     from hotview.cli.models import ModelInput, OpenModel

@@ -16,8 +16,8 @@ from hotview._validation import (
     check_tables,
 )
 from hotview.data.data import Data, TableRows, Targets
+from hotview.data.frames import columns_of, encode_known_views, encode_views, encoded_shapes
 from hotview.data.labels import encode_groups, encode_labels, number_labels, read_labels
-from hotview.ingest.frames import columns_of, encode_known_views, encode_views, encoded_shapes
 
 __all__ = ["data_of_tables", "encoder_data", "labeled_data", "validation_data"]
 

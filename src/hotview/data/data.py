@@ -10,7 +10,7 @@ import numpy as np
 
 from hotview._types import Array, IntArray
 from hotview._validation import ViewTable
-from hotview.ingest.columns import ViewColumns
+from hotview.data.columns import ViewColumns
 
 __all__ = ["Data", "TableRows", "Targets"]
 

@@ -15,7 +15,7 @@ from hotview._types import Array, IntArray
 from hotview._validation import ViewTable, check_aligned_tables, check_one_line, check_target
 from hotview._validation.containers import PANDAS_NA, is_known, keep_kinds
 from hotview.data.data import Targets
-from hotview.datasets.readers.tables import MISSING
+from hotview.data.table_file import MISSING
 
 __all__ = [
     "KnownLabels",

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from hotview._types import Array, IntArray
+from hotview.data.columns import ViewColumns
 from hotview.data.data import Data
-from hotview.ingest.columns import ViewColumns
 
 __all__ = ["Separation", "find_leaks", "leakage_warnings", "measure_separation"]
 

@@ -1,10 +1,10 @@
 """Embedded digits, the paper's protocol, synthetic views, and readers of the user's files."""
 
-from hotview.datasets.files import read_views
+from hotview.data.linking import LinkedRows, link_rows
 from hotview.datasets.frames import LinkedFrames, from_frames
-from hotview.datasets.linking import LinkedRows, link_rows
 from hotview.datasets.protocol import Split, load_handwritten, split_rows, unalign
 from hotview.datasets.synthetic import make_views
+from hotview.tables.files import read_views
 
 __all__ = [
     "LinkedFrames",

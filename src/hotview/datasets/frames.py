@@ -11,14 +11,14 @@ import numpy as np
 from hotview._messages import warn_user
 from hotview._validation.containers import container_of, is_known
 from hotview._validation.tables import name_views
-from hotview.datasets.linking import (
+from hotview.data.errors import did_you_mean, listed
+from hotview.data.linking import (
     ID_DIFFERENCES,
     IdMatcher,
     check_spellings,
     link_rows,
     object_array,
 )
-from hotview.datasets.readers.errors import did_you_mean, listed
 
 
 class LinkedFrames(NamedTuple):

@@ -16,18 +16,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hotview._messages import warn_user
+from hotview._threads import existing_threads
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import ViewTable, check_aligned_tables, check_choice, check_known_tables
+from hotview.data.columns import ViewColumns
+from hotview.data.frames import encode_known_views
 from hotview.estimators.html_summary import summarize_as_html
-from hotview.estimators.parameters import Parameters, check_nested, check_parameters, pick_processes
 from hotview.estimators.randomness import keep_random
-from hotview.ingest.columns import ViewColumns
-from hotview.ingest.frames import encode_known_views
 from hotview.losses.specifications import as_coupling
+from hotview.model.parameters import Parameters, check_nested, check_parameters, pick_processes
 from hotview.nn.multiview import MultiViewNetwork
+from hotview.preprocessing.drift import DriftReport
 from hotview.similarity import CommonSpace, ViewSimilarity
-from hotview.training.drift import DriftReport
-from hotview.training.threads import existing_threads
 from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan
 

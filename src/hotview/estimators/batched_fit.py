@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from hotview._threads import existing_threads
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.fit import fit_estimators
 from hotview.estimators.randomness import seeded
-from hotview.training.threads import existing_threads
 
 __all__ = ["fit_batched"]
 

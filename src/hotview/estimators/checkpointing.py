@@ -25,10 +25,10 @@ from hotview._processes import (
 from hotview._types import Array
 from hotview._validation import ViewTable
 from hotview.data import Data
-from hotview.estimators.parameters import encoders_of, pick_device
 from hotview.estimators.randomness import entropy_of, seeded
+from hotview.model.parameters import encoders_of, pick_device
+from hotview.preprocessing.rows import chunks
 from hotview.training.checkpoint import Checkpoint, read_checkpoint
-from hotview.training.rows import chunks
 
 __all__ = [
     "begin_fit",

@@ -17,6 +17,7 @@ from sklearn import config_context
 from torch import nn
 
 from hotview._processes import rank
+from hotview._threads import catch_interrupt
 from hotview.data import Data, make_folds
 from hotview.estimators.diagnostics import FitWarnings, warn_of_input, warn_of_labels
 from hotview.estimators.networks import (
@@ -27,17 +28,16 @@ from hotview.estimators.networks import (
     prepare_member,
     train_networks,
 )
-from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
 from hotview.estimators.randomness import Randomness, member_states
 from hotview.estimators.result import model_of, warn_of_result
 from hotview.estimators.rows import Graphs, Rows, build_graphs, preprocess
 from hotview.estimators.shared_structure import measure_common_spaces, measure_similarity
 from hotview.model.model import Model
+from hotview.model.parameters import encoders_of, hidden_of, pick_device
 from hotview.nn.batched import NetworkOutputs
 from hotview.semisupervised.learner import SemiSupervised
 from hotview.semisupervised.soft_labels import PseudoLabels, propagate_labels
 from hotview.training.checkpoint import Checkpoint
-from hotview.training.threads import catch_interrupt
 
 
 @dataclass(frozen=True)

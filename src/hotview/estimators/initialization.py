@@ -12,8 +12,7 @@ from hotview.losses import Coupling, Planner
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.ot.sliced import random_sliced_cost
 from hotview.semisupervised.ridge import thin_rows
-from hotview.training.batches import ShuffledIndices, TrainingRows
-from hotview.training.rows import embed_rows
+from hotview.training.batches import ShuffledIndices, TrainingRows, embed_rows
 
 __all__ = [
     "start_at_components",

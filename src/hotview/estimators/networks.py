@@ -16,35 +16,35 @@ from torch import Tensor, nn
 
 from hotview._archive import round_to_float16
 from hotview._processes import is_distributed
+from hotview._threads import catch_interrupt, suited_threads
 from hotview._types import Array, IntArray
 from hotview.data import Data
-from hotview.estimators.inference import predict_rows
 from hotview.estimators.initialization import (
     start_at_principal_components,
     start_at_targets,
     start_references,
 )
-from hotview.estimators.parameters import hidden_of, pick_device
 from hotview.estimators.randomness import Randomness
 from hotview.estimators.rows import Graphs, Rows
 from hotview.losses import Coupling
 from hotview.losses.objective import Objective
 from hotview.losses.specifications import CouplingSizes
+from hotview.model.inference import predict_rows
+from hotview.model.parameters import hidden_of, pick_device
 from hotview.nn.batched import NetworkOutputs
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
+from hotview.preprocessing.rows import ViewRows
 from hotview.semisupervised.class_prior import weigh_classes
 from hotview.semisupervised.graph import encode_nodes
 from hotview.semisupervised.learner import SemiSupervised
 from hotview.semisupervised.soft_labels import NodeLabels, make_soft_labels
 from hotview.similarity import CommonSpace, measure_common_space
 from hotview.training.batched import BatchedTrainer
-from hotview.training.batches import Sampler, TrainingRows
+from hotview.training.batches import Sampler, TrainingRows, embed_rows
 from hotview.training.checkpoint import Checkpoint
 from hotview.training.ddp import DDPTrainer
 from hotview.training.loop import Schedule, train
 from hotview.training.progress import wants_progress
-from hotview.training.rows import ViewRows, embed_rows
-from hotview.training.threads import catch_interrupt, suited_threads
 from hotview.training.trainer import SingleTrainer, Trainer, Training
 from hotview.training.view_plan import ViewPlan, draw_null, plan_views
 

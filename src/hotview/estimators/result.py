@@ -18,11 +18,11 @@ from hotview import __version__
 from hotview._types import Array
 from hotview.data import Data
 from hotview.estimators.diagnostics import interrupt_warning
-from hotview.estimators.parameters import impute_of
 from hotview.losses import Coupling
 from hotview.model.model import Model, ModelView
+from hotview.model.parameters import impute_of
+from hotview.preprocessing.pca import effective_rank, total_std
 from hotview.semisupervised.sentences import score_warnings
-from hotview.training.pca import effective_rank, total_std
 from hotview.training.precision import used_precision
 from hotview.training.view_plan import ViewPlan, match_columns, solve_mean_plan
 

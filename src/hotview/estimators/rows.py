@@ -14,9 +14,12 @@ from torch import Tensor, nn
 from hotview._messages import ParameterError
 from hotview._types import IntArray
 from hotview.data import Data
-from hotview.estimators.inference import no_view_error
-from hotview.estimators.parameters import impute_of, pick_device, preprocessing_of
 from hotview.estimators.randomness import Randomness
+from hotview.model.inference import no_view_error
+from hotview.model.parameters import impute_of, pick_device, preprocessing_of
+from hotview.preprocessing.pca import principal_components
+from hotview.preprocessing.rows import ViewRows
+from hotview.preprocessing.table_scan import TableScan, check_finite, scan_tables
 from hotview.semisupervised.graph import (
     N_COMPONENTS,
     ViewGraph,
@@ -26,9 +29,6 @@ from hotview.semisupervised.graph import (
 )
 from hotview.semisupervised.link_targets import make_link_targets
 from hotview.semisupervised.soft_labels import node_order
-from hotview.training.pca import principal_components
-from hotview.training.rows import ViewRows
-from hotview.training.table_scan import TableScan, check_finite, scan_tables
 
 if TYPE_CHECKING:
     from sklearn.decomposition import PCA

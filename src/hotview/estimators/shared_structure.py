@@ -9,11 +9,11 @@ import numpy as np
 from hotview._types import Array, IntArray
 from hotview.estimators.networks import Member
 from hotview.estimators.rows import Graphs, Rows
+from hotview.preprocessing.pca import principal_components
+from hotview.preprocessing.rows import ViewRows
 from hotview.similarity import CommonSpace, ViewSimilarity
 from hotview.similarity.common_space import average_common_spaces
 from hotview.similarity.view_similarity import N_COMPONENTS, measure_linked_rows
-from hotview.training.pca import principal_components
-from hotview.training.rows import ViewRows
 
 __all__ = ["measure_common_spaces", "measure_similarity"]
 

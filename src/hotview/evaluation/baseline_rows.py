@@ -16,8 +16,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from hotview._types import Array, IntArray, Views
 from hotview._validation import ViewTable, check_aligned_tables, check_known_tables
 from hotview.data import labeled_data
-from hotview.ingest.columns import ViewColumns
-from hotview.ingest.frames import encode_known_views, encoded_shapes
+from hotview.data.columns import ViewColumns
+from hotview.data.frames import encode_known_views, encoded_shapes
 
 __all__ = ["BaselineRows", "ViewTransformer", "are_present", "read_blocks", "read_rows"]
 

@@ -15,10 +15,10 @@ from scipy.stats import t as student
 
 from hotview._types import Array, IntArray, Views
 from hotview._validation import check_choice, check_count
+from hotview.data.columns import ViewColumns
 from hotview.data.labels import number_labels, read_labels
 from hotview.evaluation.baseline_rows import are_present
 from hotview.evaluation.metrics import mean_difference
-from hotview.ingest.columns import ViewColumns
 
 __all__ = ["Effects", "PermutationImportance", "permutation_importance"]
 

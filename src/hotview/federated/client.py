@@ -16,7 +16,6 @@ from torch import Tensor
 from hotview._codec import require
 from hotview._files import file_lock
 from hotview._types import Array
-from hotview.estimators.parameters import pick_device
 from hotview.federated.client_data import ClientData
 from hotview.federated.local_trainer import LocalTrainer, fit_fusion, fit_head, label_loss
 from hotview.federated.messages import Message
@@ -39,6 +38,7 @@ from hotview.federated.state import (
     write_state,
 )
 from hotview.model.files import MODEL_FORMAT
+from hotview.model.parameters import pick_device
 
 __all__ = ["Client"]
 

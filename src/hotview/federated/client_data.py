@@ -12,9 +12,9 @@ import numpy as np
 from hotview._codec import require
 from hotview._types import Array, IntArray
 from hotview._validation import ViewTable, check_choice, check_tables
-from hotview.ingest.frames import encode_views
-from hotview.training.column_scaler import IMPUTATIONS, ColumnScaler
-from hotview.training.table_scan import scan_tables
+from hotview.data.frames import encode_views
+from hotview.preprocessing.column_scaler import IMPUTATIONS, ColumnScaler
+from hotview.preprocessing.table_scan import scan_tables
 
 __all__ = ["ClientData", "hash_ids"]
 

@@ -20,7 +20,7 @@ from hotview.federated.client import Client
 from hotview.federated.client_data import ClientData
 from hotview.federated.privacy import Privacy
 from hotview.federated.settings import Settings
-from hotview.ingest.dataset import DatasetFiles, read_dataset
+from hotview.tables.dataset import DatasetFiles, read_dataset
 
 __all__ = [
     "ClientConfig",

@@ -25,6 +25,8 @@ from hotview.losses import reconstruction_error
 from hotview.losses.coupling import second_moment
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.ot import sliced_cost
+from hotview.preprocessing.pca import principal_components
+from hotview.preprocessing.rows import ViewRows
 from hotview.semisupervised.graph import N_COMPONENTS, build_graph
 from hotview.semisupervised.soft_labels import make_soft_labels, score_nodes
 from hotview.semisupervised.super_learner import (
@@ -35,8 +37,6 @@ from hotview.semisupervised.super_learner import (
 )
 from hotview.training.batches import ShuffledIndices
 from hotview.training.checkpoint import optimizer_state
-from hotview.training.pca import principal_components
-from hotview.training.rows import ViewRows
 from hotview.training.trainer import make_optimizer, optimizer_step
 
 __all__ = ["ClientUpdate", "LocalTrainer", "fit_fusion", "fit_head", "label_loss"]

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from hotview._codec import require
+from hotview.data.frames import columns_of
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.federated.local_trainer import LocalTrainer
 from hotview.federated.messages import Message, check_json
@@ -24,8 +25,6 @@ from hotview.federated.schema import (
 )
 from hotview.federated.settings import Settings
 from hotview.federated.state import ClientState
-from hotview.ingest.frames import columns_of
-from hotview.ingest.preprocessing import Preprocessing
 from hotview.losses import Planner
 from hotview.losses.specifications import as_coupling, as_regularizer
 from hotview.model import Model, ModelView, check_model_path, load_model, save_model
@@ -33,6 +32,7 @@ from hotview.nn.multiview import MultiViewNetwork, make_linear
 from hotview.semisupervised import SemiSupervised
 from hotview.semisupervised.predictors import FusionRule, HeadPredictor, JointHead, Predictors
 from hotview.semisupervised.super_learner import SuperLearner, average_predictors
+from hotview.tables.preprocessing import Preprocessing
 from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from hotview._codec import shorten
 from hotview._files import output_lock
+from hotview._threads import catch_interrupt
 from hotview._types import Array
 from hotview.federated.coupling import CouplingResult, ServerCoupling
 from hotview.federated.messages import Channel, Failure, Message, to_line
@@ -29,7 +30,6 @@ from hotview.federated.state import (
     write_state,
 )
 from hotview.training.progress import ProgressBar
-from hotview.training.threads import catch_interrupt
 
 __all__ = ["Server", "start_session"]
 

@@ -20,19 +20,19 @@ import hotview
 from hotview._archive import FileFormat, naming_memory_errors, read_archive, write_archive
 from hotview._codec import check_plain, decode, encode, require, shorten
 from hotview._files import check_output_path
+from hotview._threads import existing_threads
 from hotview._types import Array
-from hotview.estimators.parameters import (
+from hotview.losses.specifications import COUPLINGS, REGULARIZERS, Specification, as_regularizer
+from hotview.model.model import Model, ModelView
+from hotview.model.parameters import (
     check_parameters,
     encoders_of,
     hidden_of,
     impute_of,
     pick_device,
 )
-from hotview.losses.specifications import COUPLINGS, REGULARIZERS, Specification, as_regularizer
-from hotview.model.model import Model, ModelView
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.semisupervised.class_prior import replace_prior
-from hotview.training.threads import existing_threads
 
 __all__ = ["MODEL_FORMAT", "check_model_path", "load_model", "save_model"]
 

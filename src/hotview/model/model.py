@@ -17,20 +17,20 @@ from hotview._messages import warn_user
 from hotview._types import Array, IntArray
 from hotview._validation import ViewTable
 from hotview._validation.tables import can_be_saved
-from hotview.estimators.batch_correction import BatchOffsets
-from hotview.estimators.inference import encode_rows, predict_rows, prediction_error
-from hotview.ingest.columns import ViewColumns
-from hotview.ingest.frames import encoded_shapes
+from hotview.data.columns import ViewColumns
+from hotview.data.frames import encoded_shapes
+from hotview.model.inference import encode_rows, predict_rows, prediction_error
 from hotview.nn.batched import NetworkOutputs
 from hotview.nn.multiview import MultiViewNetwork
+from hotview.preprocessing.batch_correction import BatchOffsets
+from hotview.preprocessing.column_scaler import IMPUTATIONS, ColumnScaler
+from hotview.preprocessing.drift import ColumnRanges, DriftReport, compare_view
+from hotview.preprocessing.row_stream import check_rows
+from hotview.preprocessing.rows import ViewRows
+from hotview.preprocessing.table_scan import check_finite
 from hotview.semisupervised import SemiSupervised
 from hotview.semisupervised.calibration import group_rows, rows_needed, score_sets
 from hotview.similarity import CommonSpace, ViewSimilarity
-from hotview.training.column_scaler import IMPUTATIONS, ColumnScaler
-from hotview.training.drift import ColumnRanges, DriftReport, compare_view
-from hotview.training.row_stream import check_rows
-from hotview.training.rows import ViewRows
-from hotview.training.table_scan import check_finite
 from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan
 

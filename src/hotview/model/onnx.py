@@ -23,15 +23,15 @@ import hotview
 from hotview._codec import encode as encode_parts
 from hotview._files import atomic_write, check_output_path
 from hotview._validation import check_choice
-from hotview.estimators.inference import encode
+from hotview.model.inference import encode
 from hotview.model.model import Model, ModelView
 from hotview.nn.batched import NetworkOutputs
 from hotview.nn.multiview import MultiViewNetwork
+from hotview.preprocessing.column_scaler import ColumnScaler
+from hotview.preprocessing.table_scan import EXTREME
 from hotview.semisupervised import SemiSupervised
 from hotview.semisupervised.knn import KNNPredictor
 from hotview.semisupervised.predictors import Predictor, Predictors
-from hotview.training.column_scaler import ColumnScaler
-from hotview.training.table_scan import EXTREME
 
 __all__ = ["to_onnx"]
 

@@ -16,10 +16,10 @@ from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from hotview._threads import one_thread
 from hotview._types import Array, RandomState, Views
 from hotview.estimators.stacked_views import StackedViews
 from hotview.model_selection.rows import Rows, read_rows
-from hotview.training.threads import one_thread
 
 __all__ = ["OnRows", "Search", "cross_validate", "scoring_on_rows"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hotview._validation import check_share
-from hotview.datasets.linking import align_rows
+from hotview.data.linking import align_rows
 from hotview.omics.cells import (
     choose_views,
     correct_views,

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from hotview._messages import warn_user
 from hotview._validation.containers import container_of, matrix_of
-from hotview.training.column_scaler import N_COMPONENTS, WIDE, looks_like_counts
+from hotview.preprocessing.column_scaler import N_COMPONENTS, WIDE, looks_like_counts
 
 __all__ = [
     "best_entry",

@@ -19,8 +19,8 @@ from hotview._types import IntArray
 from hotview.losses.coupling import Coupling
 from hotview.losses.objective import Batch, Evaluation, Objective
 from hotview.nn.batched import PerMember, batch_networks, copy_weights
+from hotview.preprocessing.rows import ViewRows
 from hotview.training.batches import span
-from hotview.training.rows import ViewRows
 from hotview.training.trainer import Trainer, Training, train_step
 
 __all__ = ["BatchedTrainer", "GraphedStep"]

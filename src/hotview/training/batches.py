@@ -12,9 +12,17 @@ from torch import Tensor
 
 from hotview._types import Array, IntArray
 from hotview.losses.objective import Batch
-from hotview.training.rows import RowShard, ViewRows
+from hotview.nn.multiview import MultiViewNetwork
+from hotview.preprocessing.rows import RowShard, ViewRows
 
-__all__ = ["BatchIndices", "Sampler", "ShuffledIndices", "TrainingRows", "window_size"]
+__all__ = [
+    "BatchIndices",
+    "Sampler",
+    "ShuffledIndices",
+    "TrainingRows",
+    "embed_rows",
+    "window_size",
+]
 
 _AT_ONCE = 2**22  # numbers that are shuffled at once
 _WINDOW = 2**20  # numbers in a window, where there are more
@@ -356,3 +364,12 @@ class ShuffledIndices:
         undrawn = self.deferred[is_deferred[self.deferred]]
         self.deferred = np.concatenate([undrawn, order[left_out]])
         return order[~left_out]
+
+
+def embed_rows(
+    network: MultiViewNetwork, views: Sequence[ViewRows], rows: Sequence[IntArray]
+) -> list[Tensor]:
+    """Latents of some rows of every view, without gradients."""
+    with torch.no_grad():
+        Xs = [view.take_on_all_ranks(r) for view, r in zip(views, rows, strict=True)]
+        return network.latents(Xs)

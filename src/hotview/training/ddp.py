@@ -28,8 +28,8 @@ from hotview.losses.coupling import Terms
 from hotview.losses.objective import Batch, Evaluation
 from hotview.losses.view_regularizers import AutoencoderSpec
 from hotview.nn.multiview import MultiViewNetwork
+from hotview.preprocessing.rows import RowsByRank, RowShard
 from hotview.training.batches import span
-from hotview.training.rows import RowsByRank, RowShard
 from hotview.training.trainer import SingleTrainer, Training, train_step
 
 __all__ = ["DDPTrainer"]

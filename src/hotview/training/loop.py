@@ -14,12 +14,12 @@ from torch import Tensor
 
 from hotview._codec import decode, encode
 from hotview._processes import broadcast, is_distributed, on_rank_zero
+from hotview._threads import catch_interrupt
 from hotview.losses.objective import Evaluation
 from hotview.nn.multiview import MultiViewNetwork
+from hotview.preprocessing.pca import effective_ranks
 from hotview.training.checkpoint import Checkpoint, TrainerState
-from hotview.training.pca import effective_ranks
 from hotview.training.progress import ProgressBar
-from hotview.training.threads import catch_interrupt
 from hotview.training.trainer import RunningMeans, Trainer, Training
 
 __all__ = ["Epoch", "Schedule", "train"]

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from hotview._codec import decode
+from hotview._threads import Interrupt
 from hotview.losses.coupling import Terms
 from hotview.losses.objective import Batch, Evaluation, Objective
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.batches import Sampler
 from hotview.training.precision import in_precision
-from hotview.training.threads import Interrupt
 
 __all__ = [
     "Adam",

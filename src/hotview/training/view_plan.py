@@ -13,15 +13,15 @@ from scipy.linalg import eigh
 from torch import Tensor
 
 from hotview._codec import require, require_array
+from hotview._threads import one_thread
 from hotview._types import Array, IntArray
 from hotview.losses import Coupling, Planner
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.ot import Plan, ViewGroups, draw_directions, sliced_cost
 from hotview.ot.sliced import random_sliced_cost
-from hotview.training.batches import ShuffledIndices, TrainingRows
-from hotview.training.pca import align_signs
-from hotview.training.rows import ViewRows, embed_rows
-from hotview.training.threads import one_thread
+from hotview.preprocessing.pca import align_signs
+from hotview.preprocessing.rows import ViewRows
+from hotview.training.batches import ShuffledIndices, TrainingRows, embed_rows
 
 __all__ = [
     "PermutationNull",

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hotview.data.options import Options
+from hotview.data.table_file import escape_formulas
 from hotview.datasets import read_views
-from hotview.datasets.options import Options
-from hotview.datasets.readers.delimited import TextTable
-from hotview.datasets.readers.tables import escape_formulas
+from hotview.tables.delimited import TextTable
 
 
 @pytest.fixture

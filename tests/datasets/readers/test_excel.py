@@ -10,10 +10,10 @@ import pytest
 from openpyxl import Workbook, load_workbook
 from openpyxl.worksheet.formula import ArrayFormula
 
+from hotview.data.arrow import read_sheet
 from hotview.datasets import read_views
-from hotview.datasets.files import Options
-from hotview.datasets.readers.arrow import read_sheet
-from hotview.ingest.tables import open_table
+from hotview.tables.files import Options
+from hotview.tables.open_tables import open_table
 
 NAN = np.nan
 

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from hotview.datasets import read_views
-from hotview.datasets.readers import reader_process
-from hotview.datasets.readers.arrays import obs_text, read_obs
-from hotview.datasets.readers.reader_process import open_hdf5, read_in_process
+from hotview.tables import reader_process
+from hotview.tables.arrays import obs_text, read_obs
+from hotview.tables.reader_process import open_hdf5, read_in_process
 
 TEXTS = [f"cell-{i}" for i in range(300)]
 

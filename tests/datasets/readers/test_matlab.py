@@ -12,8 +12,8 @@ import pytest
 import scipy.io
 import scipy.sparse
 
-from hotview.datasets.readers.matlab import read_mat
-from hotview.datasets.readers.reader_process import DTYPES, READABLE
+from hotview.tables.matlab import read_mat
+from hotview.tables.reader_process import DTYPES, READABLE
 
 A = np.array([[1.5, 2.0, 3.0], [4.0, np.nan, 6.0]])
 B = np.arange(8, dtype=np.float32).reshape(2, 4) / 3

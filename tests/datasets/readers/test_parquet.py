@@ -13,8 +13,8 @@ import pytest
 
 import hotview as hv
 from hotview.datasets import read_views
-from hotview.datasets.readers import parquet
-from hotview.datasets.readers.parquet import ParquetRows
+from hotview.tables import parquet
+from hotview.tables.parquet import ParquetRows
 
 random = np.random.default_rng(0)
 SINGLE = {f"c{j}": random.normal(size=100).astype(np.float32) for j in range(3)}

@@ -6,8 +6,8 @@ import scipy.io
 import scipy.sparse
 
 from hotview.datasets import read_views
-from hotview.datasets.readers import reader_process
-from hotview.datasets.readers.reader_process import read_in_process
+from hotview.tables import reader_process
+from hotview.tables.reader_process import read_in_process
 
 X = np.arange(6.0).reshape(3, 2)
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hotview.data.arrow import ArrowTable
+from hotview.data.errors import did_you_mean, listed, reading, within_memory
+from hotview.data.options import Options
+from hotview.data.table_file import TableFile, escape_formulas, unescape_formula
 from hotview.datasets import read_views
-from hotview.datasets.options import Options
-from hotview.datasets.readers.arrow import ArrowTable
-from hotview.datasets.readers.errors import did_you_mean, listed, reading, within_memory
-from hotview.datasets.readers.parquet import ParquetTable
-from hotview.datasets.readers.tables import TableFile, escape_formulas, unescape_formula
+from hotview.tables.parquet import ParquetTable
 
 
 @pytest.fixture

@@ -1,1 +1,0 @@
-"""Reading of users' own tables: columns, ids, labels, hold-out."""

@@ -1,0 +1,1 @@
+"""From raw rows to standardized ones: scan, impute, scale, reduce, compare."""
