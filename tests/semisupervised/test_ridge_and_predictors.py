@@ -13,7 +13,7 @@ from hotview.semisupervised.knn import FLOOR
 from hotview.semisupervised.predictors import fit_joint, fit_predictors
 from hotview.semisupervised.ridge import fit_ridge, thin_rows
 from hotview.semisupervised.soft_labels import label_nodes, score_nodes
-from tests.facts.small_data import links_of, make_data
+from tests.data.small_data import links_of, make_data
 
 N_CLASSES = 3
 EQUAL = np.full(N_CLASSES, 1 / N_CLASSES)

@@ -27,7 +27,7 @@ from hotview.semisupervised.soft_labels import (
     shift_priors,
 )
 from hotview.semisupervised.super_learner import fit_weights
-from tests.facts.small_data import links_of, make_data
+from tests.data.small_data import links_of, make_data
 
 N_CLASSES, K = 3, 6
 

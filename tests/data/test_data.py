@@ -9,7 +9,7 @@ from scipy import sparse
 from hotview._validation import check_tables
 from hotview.data import encoder_data, labeled_data, validation_data
 from hotview.data.arrays import data_of_tables
-from tests.facts.small_data import links_of, make_data
+from tests.data.small_data import links_of, make_data
 
 
 def in_lists(arrays):
