@@ -36,7 +36,7 @@ def seeded_modules():
 
 
 @pytest.fixture(autouse=True)
-def reader_fork(monkeypatch):
+def _reader_fork(monkeypatch):
     """Files are read by a fork, which is quicker; tests of the other process bring it back."""
 
     def read_in_fork(path, task, names=()):
@@ -52,7 +52,6 @@ def reader_fork(monkeypatch):
 
     if hasattr(os, "fork"):
         monkeypatch.setattr(reader_process, "read_in_process", read_in_fork)
-    return reader_process.read_in_process
 
 
 def _counting(what, function):

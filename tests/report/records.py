@@ -54,7 +54,7 @@ def plan_of(views, replicas):
     s = np.arange(len(views), dtype=float)
     costs = SimpleNamespace(C=abs(s[:, None] - s) / 8)
     null = SimpleNamespace(p_value=0.25, W=np.zeros((3, 1, 1)), plan=costs)
-    found = {"reg": 0.1, "f": None, "g": None, "mask": None, "symmetric": False, "n_iter": 1}
+    found = {"reg": 0.1, "f": s, "g": np.zeros(3), "mask": None, "symmetric": False, "n_iter": 1}
     std = W / 10 if replicas > 1 else None
     return ViewPlan(W, W, **found, marginal_error=0.0, tol=1e-6, null=null, std=std)
 

@@ -24,37 +24,19 @@ def path(tmp_path):
     return path
 
 
-@pytest.fixture
-def other_process(monkeypatch):
+def test_a_file_that_is_damaged_or_on_which_the_library_would_not_return(path, monkeypatch):
     monkeypatch.setattr(reader_process, "read_in_process", read_in_process)
     monkeypatch.setattr(reader_process, "_SECONDS", 2.0)
-
-
-def refuse(path, problem):
-    with (
-        pytest.raises(ValueError, match=rf"{path.name} cannot be read as an HDF5 .*{problem}"),
-        open_hdf5(path, "an HDF5 file", "names"),
-    ):
-        pass
-
-
-def test_texts_and_numbers_of_a_whole_file_are_read(path, other_process):
     with open_hdf5(path, "an HDF5 file", "names") as file:
         assert file["names"].asstr()[:].tolist() == TEXTS
-        assert file["X"].shape == (3, 2)
-
-
-def test_what_is_not_of_the_format_is_refused(path):
-    for content in (b"", path.read_bytes()[:300]):
-        path.write_bytes(content)
-        refuse(path, "")
-
-
-def test_a_file_on_which_the_library_would_not_return_is_refused(path, other_process):
     whole = path.read_bytes()
     first = whole.index(b"GCOL") + 16
-    path.write_bytes(whole[:first] + bytes(16) + whole[first + 16 :])  # free space of size 0
-    refuse(path, "takes longer than 2 seconds")
+    endless = whole[:first] + bytes(16) + whole[first + 16 :]  # free space of size 0
+    for content, problem in ((b"", ""), (endless, "takes longer than 2 seconds")):
+        path.write_bytes(content)
+        message = pytest.raises(ValueError, match=rf"texts\.h5 cannot .* HDF5 .*{problem}")
+        with message, open_hdf5(path, "an HDF5 file", "names"):
+            pass
 
 
 @pytest.fixture

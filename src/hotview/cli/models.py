@@ -368,7 +368,7 @@ def read_training(model: OpenModel) -> tuple[dict[str, Any] | None, list[str]]:
     given["ids"] = {name: str(paths[path]) for name, path in given["ids"].items()}
     given["labels"] = None if given["labels"] is None else str(paths[given["labels"]])
     files = DatasetFiles(**given)
-    dataset = read_dataset(files, BatchCorrector(dict(model.estimator._batch_offsets or {})))
+    dataset = read_dataset(files, BatchCorrector(dict(model.estimator.model_.batch_offsets)))
     if metadata["linked_only"]:
         dataset = keep_linked(dataset)
     if metadata["hold_out"] is not None:

@@ -140,9 +140,9 @@ def _read_views(model: Any, data: Any, layer: Any, obsm: Any) -> dict[str, Any]:
         layer, obsm = choices
     views = choose_views(data, read_choices(modalities, layer, obsm))
     warn_of_other_values(model, views)
-    if model._batch_offsets is None:
+    if not model.model_.batch_offsets:
         return views
-    return correct_views(views, data, str(settings["batch_key"]), model._batch_offsets)
+    return correct_views(views, data, str(settings["batch_key"]), model.model_.batch_offsets)
 
 
 def _predict_cells(model: Any, views: Mapping[str, Any]) -> tuple[Any, Any]:

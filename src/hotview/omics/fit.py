@@ -97,7 +97,7 @@ def fit(
     cells = link_cells(corrected, data, label)
     _fit_cells(estimator, cells.paired if paired else cells, paired=paired)
     model = getattr(estimator, "best_estimator_", estimator)
-    model._batch_offsets = offsets
+    model.model_.batch_offsets = offsets or {}
     remembered = {"counts": counts, "batch_key": batch_key, "label": describe_label(data, label)}
     model.metadata_["omics"] = {**choices, **remembered}
     for name, adata in modalities.items():
