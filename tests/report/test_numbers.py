@@ -12,11 +12,7 @@ from hotview.evaluation import assess
 from hotview.evaluation.metrics import Estimate, Proportion
 from hotview.evaluation.scores import Bin
 from hotview.report.canvas import CLASS_COLORS, VIEW_COLORS
-from hotview.report.chart_data import (
-    calibration_points,
-    drop_dots,
-    effect_dots,
-)
+from hotview.report.chart_data import calibration_points, drop_dots, effect_dots
 from hotview.report.tables import describe_metrics, matrix_table, metric_tables, number, signed
 from hotview.report.view_data import Curve, graph_of_views, list_pairs, similarity_matrix
 from tests.report.records import make, with_similarity
