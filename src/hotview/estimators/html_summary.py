@@ -54,11 +54,12 @@ def summarize_as_html(estimator: Any) -> str:
 
 def _describe_rows(trained_on: Mapping[str, Any]) -> str:
     parts = [f"{trained_on.get('linked', 0):,} linked rows"]
-    if classes := trained_on.get("classes"):
+    if classes := trained_on.get("classes") or []:
         n_labels = sum(n for _, n in classes)
         parts.append(f"{n_labels:,} labels of {len(classes)} classes")
     text = ", ".join(parts) + "."
-    if scores := (trained_on.get("out_of_fold") or {}).get("all views"):
+    scores = (trained_on.get("out_of_fold") or {}).get("all views")
+    if scores and classes:
         text += f" Accuracy on {scores['n']:,} labels that were left out: "
         text += f"{100 * scores['accuracy']:.1f} %."
         name, n_most = max(classes, key=lambda of_class: of_class[1])
