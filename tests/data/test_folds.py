@@ -13,8 +13,8 @@ from hotview.data import Targets, hold_out, make_folds, split_folds
 from hotview.data.arrays import data_of_tables
 from hotview.data.folds import deal_folds
 from hotview.datasets import make_views
-from tests.estimators.small_fits import prepared
 from tests.data.small_data import links_of, make_data
+from tests.estimators.small_fits import prepared
 
 SMALL = {"coupling": "none", "hidden": (4,), "encoder_dim": 3, "n_components": 2}
 SMALL |= {"max_epochs": 1, "device": "cpu"}
