@@ -184,14 +184,14 @@ def test_a_changed_checkpoint_is_refused_by_name(tmp_path):
     path = tmp_path / "a.checkpoint"
     encoder(1, checkpoint=path).fit(DATA.views)
     archive = read_archive(path, _CHECKPOINT)
-    for name in [name for name in archive.tensors if name.startswith("0.tensors.network.")]:
+    for name in [name for name in archive.tensors if name.startswith("trainers.0.network.")]:
         archive.tensors[name].fill_(9e8)
     write_archive(path, _CHECKPOINT, archive.tensors, archive.metadata)
     with pytest.raises(ValueError, match=r"a\.checkpoint, but it failed: .* to begin anew"):
         encoder(3, checkpoint=path).fit(DATA.views, resume=True)
     del archive.metadata["fingerprint"]
     write_archive(path, _CHECKPOINT, archive.tensors, archive.metadata)
-    with pytest.raises(ValueError, match=r"a\.checkpoint to be .* its 'fingerprint' cannot be"):
+    with pytest.raises(ValueError, match=r"a\.checkpoint to be .* it lacks 'fingerprint'"):
         encoder(3, checkpoint=path).fit(DATA.views, resume=True)
 
 

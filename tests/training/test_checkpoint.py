@@ -14,12 +14,10 @@ from hotview.training.checkpoint import (
     Checkpoint,
     TrainerState,
     check_tensors,
-    load_optimizer_state,
-    optimizer_state,
     read_checkpoint,
 )
 from hotview.training.loop import Schedule, train
-from hotview.training.trainer import SingleTrainer, Training, make_optimizer
+from hotview.training.trainer import SingleTrainer, Training
 from tests.training.small_training import (
     NAMES,
     make_network_of_views,
@@ -192,7 +190,7 @@ def encoded(state):
     """The tensors and facts of a state, as a file has them."""
     tensors = {}
     facts = copy.deepcopy(encode(TrainerState, state, tensors))
-    return {name.removeprefix("tensors."): x for name, x in tensors.items()}, facts
+    return tensors, facts
 
 
 def assert_refused(saved, change, what):
@@ -201,7 +199,7 @@ def assert_refused(saved, change, what):
     tensors, facts = encoded(state)
     change(tensors, facts)
     try:
-        changed = decode(TrainerState, facts, {f"tensors.{k}": x for k, x in tensors.items()})
+        changed = decode(TrainerState, facts, tensors)
     except ValueError:
         return  # it cannot be read
     with pytest.raises(ValueError, match=f"Expected {path} to be "):
@@ -222,7 +220,7 @@ def wrong_tensors(name, x):
         wrong[8:12], wrong[16:24] = _bytes(np.int32(624)), _bytes(np.int64(624))
         yield "beyond the end", wrong
         yield "no generator", torch.full_like(x, 255)
-    if name.startswith("orders."):
+    if ".orders." in name:
         yield "outside", torch.tensor([10**6])
         yield "below", torch.tensor([-1])
         yield "twice", torch.zeros(2, dtype=torch.int64)
@@ -234,32 +232,39 @@ def _bytes(number):
 
 def test_every_tensor_is_compared_with_that_of_the_trainer(saved):
     trainer, state, _ = saved
-    before = TrainerState.of(trainer)
-    parts = {name.split(".")[0] for name in state.tensors}
-    assert parts - {"1"} == {"network", "objective", "optimizer", "generator", "orders", "0"}
-    assert "0.best_objective.coupling.mean_cost" in state.tensors
-    parts = ("objective", "optimizer.0", "optimizer.10.", "generator", "orders.0", "0.")
+    tensors, _ = encoded(state)
+    parts = {name.split(".")[0] for name in tensors}
+    assert parts == {"network", "objective", "optimizer", "generator", "trainings"}
+    assert "trainings.0.best.1.coupling.mean_cost" in tensors
+    parts = ("objective", "optimizer.0", "optimizer.10.", "generator", "trainings.0.")
     seen = set()
-    for name, x in state.tensors.items():
+    for name, x in tensors.items():
         if len(trainer.trainings) > 1 and not name.startswith(parts):
             continue  # the same as for one training
-        role = (name.split(".")[0], name.split(".")[-1], x.dtype)
+        role = (*name.split(".")[:3:2], name.split(".")[-1], x.dtype)
         for what, wrong in wrong_tensors(name, x):
             if what == "longer" or role not in seen:
                 assert_refused(saved, lambda t, f, k=name, w=wrong: t.update({k: w}), (name, what))
         seen.add(role)
         if not name.endswith("mean_cost"):  # which begins with the first step
             assert_refused(saved, lambda t, f, k=name: t.pop(k), (name, "lost"))
-    parts = ("network", "objective", "optimizer", "optimizer.0", "optimizer.x", "orders.0", "x")
+    parts = (
+        "network",
+        "objective",
+        "optimizer",
+        "optimizer.0",
+        "optimizer.x",
+        "trainings.0.best.0",
+    )
     for name in (f"{part}.other" for part in parts):
         assert_refused(saved, lambda t, f, k=name: t.update({k: torch.zeros(2)}), name)
-    assert_equal_states(TrainerState.of(trainer), before)
 
 
 def assert_equal_states(a, b):
-    assert (a.epoch, a.trainings) == (b.epoch, b.trainings)
-    assert a.tensors.keys() == b.tensors.keys()
-    assert all(torch.equal(x, b.tensors[name]) for name, x in a.tensors.items())
+    (own, facts), (others, other_facts) = encoded(a), encoded(b)
+    assert facts == other_facts
+    assert own.keys() == others.keys()
+    assert all(torch.equal(x, others[name]) for name, x in own.items())
 
 
 def leaves_of(facts, at=()):
@@ -281,18 +286,18 @@ WRONG += (10**400, -(10**400), [0] * 5)
 
 
 def test_every_fact_is_checked(saved):
-    trainer, state, _ = saved
-    before, n_cases = TrainerState.of(trainer), 0
+    _, state, _ = saved
+    n_cases = 0
     for i, (at, fact) in enumerate(leaves_of(encoded(state)[1])):
         if not at or fact is None:  # a tensor
             continue
         for value in WRONG[i % 5 :: 5]:  # neighbors in lists are alike
             is_one = value is True and ("random" in at or at[-1] == "stopped")
-            if not is_one and (value, at[-1]) != (None, "best_score"):
+            may_be = ((None, "best_score"), ([], "best"))  # so for a training without a score
+            if not is_one and (value, at[-1]) not in may_be:
                 assert_refused(saved, lambda t, f, a=at, v=value: place(f, a, v), (at, value))
                 n_cases += 1
     assert n_cases > 100
-    assert_equal_states(TrainerState.of(trainer), before)
 
 
 def test_impossible_facts_are_refused(saved):
@@ -306,7 +311,7 @@ def test_impossible_facts_are_refused(saved):
     for name, values in {
         "n_worse": (-1, 2**31),
         "n_best": (10**8,),
-        "rows": ([{}, {}], [second, first], [first]),
+        "history": ([{}, {}], [second, first], [first]),
     }.items():
         for value in values:
             wrong = {name: value}
@@ -318,24 +323,3 @@ def test_values_that_are_meant_not_to_be_finite_may_stay():
     check_tensors({"mask": mask}, {"mask": mask.clone()})
     with pytest.raises(ValueError, match="its 'mask' has values that are not finite"):
         check_tensors({"mask": mask}, {"mask": torch.zeros(2)})
-
-
-def test_moments_of_all_gradients_are_accepted_and_larger_ones_are_not():
-    weight = torch.nn.Linear(5, 1, bias=False)
-    optimizer = make_optimizer([weight], 0.01)
-    for i in range(80):  # the growth of the first gives the largest steps that there are
-        factors = (0.999 / 0.9) ** i, 1.0, 1e-25, float(i == 79), (-1) ** i * 1e15
-        weight.weight.grad = torch.tensor([factors])
-        optimizer.step()
-        load_optimizer_state(optimizer, optimizer_state(optimizer))
-    state = optimizer_state(optimizer)
-    state["0.exp_avg"] = 1.2 * state["0.exp_avg"]
-    with pytest.raises(ValueError, match=r"its '0\.exp_avg' is larger than its square allows"):
-        load_optimizer_state(optimizer, state)
-
-
-def test_weights_that_no_training_gives_are_refused(saved):
-    for name in saved[1].tensors:
-        if name.endswith(("maps.0.weight", "references")):
-            huge = torch.full_like(saved[1].tensors[name], 1e30)
-            assert_refused(saved, lambda t, f, k=name, x=huge: t.update({k: x}), name)

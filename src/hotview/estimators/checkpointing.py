@@ -74,7 +74,7 @@ def begin_fit(
         nonlocal checkpoint
         checkpoint = _open_checkpoint(parameters, resume=resume)
         if checkpoint is not None:
-            return checkpoint.seed
+            return int(checkpoint.seed)
         return _draw_seed(parameters["random_state"]) if shares_seed else None
 
     if rank() > 0:
@@ -118,7 +118,7 @@ def explained_overflow(checkpoint: Checkpoint | None) -> Iterator[None]:
     path = checkpoint.path if checkpoint is not None and checkpoint.trainers else None
     try:
         yield
-    except (ArithmeticError, ValueError) as error:
+    except (ArithmeticError, RuntimeError, ValueError) as error:
         if path is None or str(path) in str(error):
             raise
         raise ValueError(

@@ -1,7 +1,7 @@
 """Checkpoint files, from which a training resumes with the same bits.
 
 A file holds the states of the trainers of a fit after their last whole epochs. It may be damaged or
-made by someone else: a state is checked before any of it is loaded.
+made by someone else: whatever in it does not fit the trainer is an error that names the file.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hotview._archive import FileFormat, read_archive, write_archive
 from hotview._codec import decode, encode, require, shorten
-from hotview.training.trainer import Trainer
+from hotview.training.trainer import History, Trainer, Training
 
 __all__ = [
     "Checkpoint",
@@ -30,131 +30,103 @@ __all__ = [
     "read_checkpoint",
 ]
 
-_CHECKPOINT = FileFormat("hotview checkpoint", 3, "a checkpoint", "Delete it to begin anew.")
+_CHECKPOINT = FileFormat("hotview checkpoint", 4, "a checkpoint", "Delete it to begin anew.")
 _RECORDED = {"epoch", "loss", "seconds"}  # in every row of a history
-_GROWTH = 1e9  # of weights, relative to their largest at the start, or to 1
-_LARGEST_STEP = 8.0  # of Adam, in learning rates; no gradients give more with its usual decays
-_BEST = ("best_network", "best_objective")  # names of the parts of a best state
+
+_State = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class _TrainingFacts:
-    """What one training has recorded, and the state of its batches' generator."""
+class _TrainingState:
+    """What one training has recorded, and what its batches come from."""
 
+    generator: Tensor
     random: dict[str, Any]
-    rows: list[Any]
+    orders: list[dict[str, Tensor]]
+    best: list[dict[str, Tensor]]
+    history: History
     stopped: bool
     best_score: float | None  # None stands for none
     n_worse: int
+
+    @classmethod
+    def of(cls, training: Training) -> _TrainingState:
+        """Copy the state of a training."""
+        return cls(
+            training.generator.get_state(),
+            dict(training.sampler.random.bit_generator.state),
+            [
+                {name: torch.from_numpy(x) for name, x in order.state.items()}
+                for order in training.sampler.orders
+            ],
+            list(map(_copy, training.best_state)),
+            training.history,
+            training.stopped,
+            None if training.best_score == -float("inf") else training.best_score,
+            training.n_worse,
+        )
+
+    def load_into(self, training: Training, epoch: int) -> None:
+        """Set a training, and what its batches come from, to this state after an epoch."""
+        rows = list(self.history)
+        is_valid = len(rows) == epoch or (self.stopped and 0 < len(rows) < epoch)
+        require(is_valid, f"it has {len(rows)} of {epoch} epochs")
+        for i, row in enumerate(rows, start=1):
+            is_valid = row.keys() >= _RECORDED and row["epoch"] == i
+            require(is_valid, f"its epoch {i} cannot be {shorten(row)}")
+        _set_generator(training.generator, self.generator)
+        check_random_state(training.sampler.random.bit_generator, self.random)
+        training.sampler.random.bit_generator.state = self.random
+        for order, state in zip(training.sampler.orders, self.orders, strict=True):
+            order.state = {name: x.numpy() for name, x in state.items()}
+        require(len(self.best) in (0, 2), "its best weights are incomplete")
+        device = training.sampler.data.views[0].device
+        for module, state in zip(training.modules, self.best, strict=False):
+            _load(module, state, device)  # it is loaded again at the end
+        training.best_state = list(self.best)
+        training.rows, training.stopped, training.n_worse = rows, self.stopped, self.n_worse
+        training.best_score = -float("inf") if self.best_score is None else self.best_score
 
 
 @dataclass(frozen=True)
 class TrainerState:
     """State of a trainer between two epochs, of its trainings and of all random generators."""
 
-    tensors: dict[str, Tensor]
     epoch: int
-    trainings: list[_TrainingFacts]
+    trainings: list[_TrainingState]
+    network: dict[str, Tensor]
+    objective: dict[str, Tensor]
+    optimizer: dict[str, Tensor]
+    generator: Tensor
+    cuda_generator: Tensor | None
 
     @classmethod
     def of(cls, trainer: Trainer) -> TrainerState:
         """Copy the state of a trainer."""
         device = _device(trainer)
-        tensors = {
-            **_named("network", trainer.network.state_dict()),
-            **_named("objective", trainer.objective.state_dict()),
-            **_named("optimizer", optimizer_state(trainer.optimizer)),
-            "generator": torch.get_rng_state(),  # of dropout, say
-        }
-        if device.type == "cuda":
-            tensors["cuda_generator"] = torch.cuda.get_rng_state(device)
-        for i, training in enumerate(trainer.trainings):
-            tensors[f"{i}.generator"] = training.generator.get_state()
-            for j, order in enumerate(training.sampler.orders):
-                numbers = {name: torch.from_numpy(x) for name, x in order.state.items()}
-                tensors |= _named(f"orders.{i}.{j}", numbers)
-            for part, state in zip(_BEST, training.best_state, strict=False):
-                tensors |= _named(f"{i}.{part}", state)
-        facts = [
-            _TrainingFacts(
-                dict(training.sampler.random.bit_generator.state),
-                list(training.rows),
-                training.stopped,
-                None if training.best_score == -float("inf") else training.best_score,
-                training.n_worse,
-            )
-            for training in trainer.trainings
-        ]
-        copies = {k: x.detach().to("cpu", copy=True) for k, x in tensors.items()}
-        return cls(copies, trainer.epoch, facts)
-
-    def check(self, trainer: Trainer) -> None:
-        """Raise an error if a new trainer of as many trainings cannot be in this state."""
-        trainings, device, found = trainer.trainings, _device(trainer), self.tensors
-        expected = TrainerState.of(trainer).tensors
-        modules = [("network", trainer.network), ("objective", trainer.objective)]
-        for i, training in enumerate(trainings):
-            if self._part(f"{i}.{_BEST[0]}"):
-                modules += [(f"{i}.{k}", x) for k, x in zip(_BEST, training.modules, strict=True)]
-        is_batched = trainer.network is not trainings[0].network
-        averages = hasattr(trainer.objective.coupling, "mean_cost")
-        for at, module in modules:
-            expected |= _named(at, module.state_dict())
-            name, n_dims = f"{at}.coupling.mean_cost", 2 + (is_batched and at == "objective")
-            mean = found.get(name)  # there is none before the first step
-            if averages and mean is not None and mean.ndim == n_dims:
-                expected[name] = torch.zeros(mean.shape)
-        for name, x in found.items():
-            if name.startswith("optimizer.") or (name.startswith("orders.") and name in expected):
-                expected[name] = x  # whose shapes are checked below
-        check_tensors(found, expected)
-        for at, module in modules:
-            for name, p in module.named_parameters():
-                largest = max(1.0, p.detach().abs().max().item()) if p.numel() > 0 else 1.0
-                is_valid = bool((found[f"{at}.{name}"].abs() <= _GROWTH * largest).all())
-                require(is_valid, f"its '{at}.{name}' has values that no training gives")
-        _check_optimizer(trainer.optimizer, self._part("optimizer"))
-        _check_generator(found["generator"], torch.device("cpu"))
-        if "cuda_generator" in found:
-            _check_generator(found["cuda_generator"], device)
-        for i, (training, facts) in enumerate(zip(trainings, self.trainings, strict=True)):
-            _check_generator(found[f"{i}.generator"], training.generator.device)
-            check_random_state(training.sampler.random.bit_generator, facts.random)
-            for j, order in enumerate(training.sampler.orders):
-                order.check(self._order(i, j))
-            _check_rows(facts, self.epoch)
+        return cls(
+            trainer.epoch,
+            list(map(_TrainingState.of, trainer.trainings)),
+            _copy(trainer.network.state_dict()),
+            _copy(trainer.objective.state_dict()),
+            _copy(optimizer_state(trainer.optimizer)),
+            torch.get_rng_state(),  # of dropout, say
+            torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
+        )
 
     def load_into(self, trainer: Trainer) -> None:
         """Set a trainer, its trainings and all random generators to this state."""
-        device = _device(trainer)
-        trainer.network.load_state_dict(self._part("network"))
-        # Running means of costs are not copied but assigned, so they must be on the device.
-        trainer.objective.load_state_dict(self._part("objective", device))
-        load_optimizer_state(trainer.optimizer, self._part("optimizer"))
-        torch.set_rng_state(self.tensors["generator"])
+        device, first = _device(trainer), trainer.trainings[0]
+        for training, state in zip(trainer.trainings, self.trainings, strict=True):
+            state.load_into(training, self.epoch)
+        _load(trainer.network, self.network, device)
+        n_dims = 2 if trainer.network is first.network else 3
+        _load(trainer.objective, self.objective, device, n_dims)
+        load_optimizer_state(trainer.optimizer, _copy(self.optimizer))
+        _set_generator(torch.default_generator, self.generator)
         if device.type == "cuda":
-            torch.cuda.set_rng_state(self.tensors["cuda_generator"], device)
+            torch.cuda.set_rng_state(self.cuda_generator, device)  # type: ignore[arg-type]
         trainer.epoch = self.epoch
-        for i, (training, facts) in enumerate(zip(trainer.trainings, self.trainings, strict=True)):
-            training.generator.set_state(self.tensors[f"{i}.generator"])
-            for j, order in enumerate(training.sampler.orders):
-                order.state = self._order(i, j)
-            training.sampler.random.bit_generator.state = facts.random
-            training.rows, training.stopped = list(facts.rows), facts.stopped
-            training.best_score = -float("inf") if facts.best_score is None else facts.best_score
-            training.n_worse = facts.n_worse
-            best = [self._part(f"{i}.{part}", device) for part in _BEST]
-            training.best_state = best if any(best) else []
-
-    def _part(self, at: str, device: torch.device | str = "cpu") -> dict[str, Tensor]:
-        """Copies of the tensors whose names begin with a path."""
-        start = f"{at}."
-        named = [(k, x) for k, x in self.tensors.items() if k.startswith(start)]
-        return {k.removeprefix(start): x.to(device, copy=True) for k, x in named}
-
-    def _order(self, i: int, j: int) -> dict[str, Any]:
-        """State of a row order of a training."""
-        return {name: x.numpy() for name, x in self._part(f"orders.{i}.{j}").items()}
 
 
 @dataclass
@@ -180,24 +152,26 @@ class Checkpoint:
     """
 
     path: Path
-    seed: int
+    seed: Any  # beyond the integers of a file's other numbers
     fingerprint: dict[str, str] = field(default_factory=dict)
     trainers: list[TrainerState] = field(default_factory=list)
     seconds: float = 0.0
     start: float = field(default_factory=time.perf_counter)
     is_written: bool = False
 
+    def __post_init__(self) -> None:
+        is_valid = type(self.seed) is int and self.seed >= 0
+        require(is_valid, f"its seed cannot be {shorten(self.seed)}")
+        is_valid = self.seconds >= 0 and (len(self.trainers) > 0 or not self.is_written)
+        require(is_valid, "it does not describe any training")
+
     def write(self) -> None:
         """Write the file atomically, unless it holds the same states."""
         if self.is_written:
             return
         tensors: dict[str, Tensor] = {}
-        facts = {
-            "seed": self.seed,
-            "fingerprint": self.fingerprint,
-            "seconds": self.seconds + time.perf_counter() - self.start,
-            "trainers": encode(list[TrainerState], self.trainers, tensors),
-        }
+        facts = encode(Checkpoint, self, tensors, leave_out=("path", "start", "is_written"))
+        facts["seconds"] += time.perf_counter() - self.start
         write_archive(self.path, _CHECKPOINT, tensors, facts)
         self.is_written = True
 
@@ -212,7 +186,7 @@ class Checkpoint:
         Parameters
         ----------
         trainer : Trainer
-            The trainer, which is left as it is if the state does not fit it.
+            The trainer; after an error it is of no use.
         index : int
             Its index.
         max_epochs : int
@@ -231,8 +205,8 @@ class Checkpoint:
                 "with resume=False to begin anew."
             )
         try:
-            state.check(trainer)
-        except (RuntimeError, TypeError, ValueError) as error:
+            state.load_into(trainer)
+        except (LookupError, RuntimeError, TypeError, ValueError) as error:
             reason = f"its parts do not fit ({str(error).splitlines()[0][:200]})"
             raise _CHECKPOINT.error(self.path, reason) from error
         if state.epoch > max_epochs:
@@ -240,7 +214,6 @@ class Checkpoint:
                 f"Expected max_epochs to be at least {state.epoch}, because {self.path} has "
                 f"finished as many, but it is {max_epochs}. Raise it, or begin anew."
             )
-        state.load_into(trainer)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -257,34 +230,30 @@ def read_checkpoint(path: Path) -> Checkpoint:
         Its contents.
     """
     archive = read_archive(path, _CHECKPOINT)
-    facts, tensors = archive.metadata, archive.tensors
+    facts = {k: x for k, x in archive.metadata.items() if k not in ("format", "version")}
+    made = {"path": path, "start": time.perf_counter(), "is_written": True}
     try:
-        seed = facts.get("seed", -1)
-        fingerprint = decode(dict[str, str], facts.get("fingerprint"), {}, "fingerprint")
-        seconds = decode(float, facts.get("seconds"), {}, "seconds")
-        trainers = decode(list[TrainerState], facts.get("trainers"), tensors)
-        n_used = sum(len(state.tensors) for state in trainers)
-        require(type(seed) is int and seed >= 0, f"its seed cannot be {shorten(seed)}")
-        require(seconds >= 0 and n_used == len(tensors) > 0, "it does not describe any training")
+        found: Checkpoint = decode(Checkpoint, facts, archive.tensors, made=made)
     except ValueError as error:
         raise _CHECKPOINT.error(path, str(error)) from error
-    return Checkpoint(path, seed, fingerprint, trainers, seconds, is_written=True)
+    return found
 
 
-def _named(at: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors with a path before their names."""
-    return {f"{at}.{name}": x for name, x in tensors.items()}
+def _copy(tensors: Mapping[str, Tensor]) -> _State:
+    """Copies of tensors on the CPU."""
+    return {name: x.detach().to("cpu", copy=True) for name, x in tensors.items()}
 
 
-def _check_rows(facts: _TrainingFacts, epoch: int) -> None:
-    """Raise an error if a training cannot have recorded these rows by the end of an epoch."""
-    n = len(facts.rows)
-    is_valid = n == epoch or (facts.stopped and n < epoch)
-    require(is_valid and (n > 0 or not facts.stopped), f"it has {n} of {epoch} epochs")
-    for i, row in enumerate(facts.rows, start=1):
-        recorded = decode(dict[str, float], row, {}, f"epoch {i}")
-        is_valid = recorded.keys() >= _RECORDED and recorded["epoch"] == i
-        require(is_valid, f"its epoch {i} cannot be {shorten(row)}")
+def _load(module: nn.Module, state: _State, device: torch.device, n_dims: int = 2) -> None:
+    """Load a state of a module; `n_dims` are those of running means of costs, if it has any."""
+    expected = module.state_dict()
+    for name in state.keys() - expected.keys():
+        if name == "coupling.mean_cost":  # there is none before the first step
+            like = state[name]
+            expected[name] = torch.zeros(like.shape if like.ndim == n_dims else 0)
+    check_tensors(state, expected)
+    # Running means are not copied but assigned, so they must be on the device.
+    module.load_state_dict({name: x.to(device, copy=True) for name, x in state.items()})
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer | None) -> dict[str, Tensor]:
@@ -299,36 +268,21 @@ def load_optimizer_state(
     optimizer: torch.optim.Optimizer | None, tensors: Mapping[str, Tensor]
 ) -> None:
     """Load what `optimizer_state` returned into Adam, or raise an error if it does not fit."""
-    _check_optimizer(optimizer, tensors)
-    if optimizer is None:
-        return
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, value in tensors.items():
-        i, name = key.split(".", 1)
-        state.setdefault(int(i), {})[name] = value
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-
-
-def _check_optimizer(
-    optimizer: torch.optim.Optimizer | None, tensors: Mapping[str, Tensor]
-) -> None:
-    """Raise an error if Adam cannot be in a state: its kernels would not notice other shapes."""
     groups = [] if optimizer is None else optimizer.param_groups
-    parameters = {str(i): p for i, p in enumerate(p for group in groups for p in group["params"])}
+    begun = {name.partition(".")[0] for name in tensors}
+    state: dict[int, dict[str, Tensor]] = {}
     expected: dict[str, Tensor] = {}
-    for i in {name.partition(".")[0] for name in tensors} & parameters.keys():
-        step = torch.zeros((), dtype=torch.float32)
-        expected[f"{i}.step"] = step
-        expected[f"{i}.exp_avg"] = expected[f"{i}.exp_avg_sq"] = parameters[i]
-    check_tensors(tensors, expected)
+    for i, p in enumerate(p for group in groups for p in group["params"]):
+        if str(i) in begun:
+            like = {"step": torch.zeros(()), "exp_avg": p, "exp_avg_sq": p}
+            expected |= {f"{i}.{name}": x for name, x in like.items()}
+            state[i] = {name: tensors.get(f"{i}.{name}", p) for name in like}
+    check_tensors(tensors, expected)  # kernels would not notice other shapes
     for name, x in tensors.items():
-        if name.endswith(".exp_avg"):
-            limit = _LARGEST_STEP * tensors[f"{name}_sq"].sqrt() + 1e-15  # squares may underflow
-            require(
-                bool((x.abs() <= limit).all()), f"its {name!r} is larger than its square allows"
-            )
-        else:
-            require(bool((x >= 0).all()), f"its {name!r} is negative")
+        is_valid = name.endswith(".exp_avg") or bool((x >= 0).all())
+        require(is_valid, f"its {name!r} is negative")
+    if optimizer is not None:
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
 def check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
@@ -371,14 +325,15 @@ def check_random_state(bit_generator: np.random.BitGenerator, state: Mapping[str
     require(is_valid, f"its random state cannot be {shorten(state)}")
 
 
-def _check_generator(state: Tensor, device: torch.device) -> None:
-    """Raise an error unless a random generator of torch can be in a state."""
-    torch.Generator(device).set_state(state)
-    if device.type == "cpu":
+def _set_generator(generator: torch.Generator, state: Tensor) -> None:
+    """Set a random generator of torch to a state, or raise an error if it cannot be in it."""
+    torch.Generator(generator.device).set_state(state)
+    if generator.device.type == "cpu":
         # A Mersenne twister of 624 numbers; torch would read beyond them.
         left, position = state[8:12].view(torch.int32).item(), state[16:24].view(torch.int64).item()
         is_valid = left + position == 625 or (left, position) == (1, 0)
         require(is_valid, "its random generator is invalid")
+    generator.set_state(state)
 
 
 def _device(trainer: Trainer) -> torch.device:
