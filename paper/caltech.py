@@ -219,7 +219,7 @@ def _read_published(file: Path) -> tuple[list[Array], Array]:
 
 
 def _read_reextracted(file: Path, n_classes: int) -> tuple[list[Array], Array]:
-    from hotview.data.errors import reading
+    from hotview._messages import reading
 
     with reading(file, _REEXTRACTED):
         archive = np.load(file, allow_pickle=False)

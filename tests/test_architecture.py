@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 import hotview
-from hotview.cli.main import app
+from hotview.cli import app
 
 PACKAGE = Path(hotview.__file__).parent
 ORDER = (

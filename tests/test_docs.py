@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import hotview
 from hotview import MultiViewClassifier, MultiViewEncoder, StackedViews
-from hotview.cli.main import app, main
+from hotview.cli import app, main
 from tests.test_public_api import PUBLIC_MODULES
 
 ROOT = Path(__file__).parent.parent

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from typer.main import get_command
 
 import hotview as hv
+from hotview.cli import app
 from hotview.cli.fit import parse_settings, read_config, write_config
-from hotview.cli.main import app
 from hotview.cli.options import files_by_view, methods_by_view, parse_formats, spread_methods
 from hotview.cli.runner import UsageError
 from hotview.data.options import PER_FILE

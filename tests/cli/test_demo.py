@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 import hotview as hv
+from hotview.cli import app
 from hotview.cli.demo import load_digits, write_sample_files
-from hotview.cli.main import app
 from hotview.datasets import link_rows
 
 

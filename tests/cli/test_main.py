@@ -9,7 +9,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from hotview import __version__ as hotview_version
-from hotview.cli.main import app
+from hotview.cli import app
 
 COMMANDS = tuple(get_command(app).commands)
 FEDERATED = tuple(get_command(app).commands["federated"].commands)

@@ -8,7 +8,7 @@ from scipy import sparse
 from hotview import MultiViewClassifier, MultiViewEncoder, load
 from hotview.model_selection import GridSearch
 from hotview.omics import annotate, fit, read_cells
-from hotview.omics.checks import best_entry, holds_counts, read_settings, warn_of_other_values
+from hotview.omics.fit import best_entry, holds_counts, read_settings, warn_of_other_values
 
 pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 

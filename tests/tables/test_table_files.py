@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hotview._messages import did_you_mean, listed, reading, within_memory
 from hotview.data.arrow import ArrowTable
-from hotview.data.errors import did_you_mean, listed, reading, within_memory
 from hotview.data.options import Options
 from hotview.data.table_file import TableFile, escape_formulas, unescape_formula
 from hotview.datasets import read_views

@@ -231,7 +231,7 @@ def read_config(path: Path) -> dict[str, Any]:
     by view, and the table ``[parameters]`` holds parameters of the estimator. Paths are relative to
     the file.
     """
-    from hotview.data.errors import did_you_mean
+    from hotview._messages import did_you_mean
 
     if not path.is_file():
         raise FileNotFoundError(f"There is no configuration {path}.")

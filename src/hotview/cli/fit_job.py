@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hotview._messages import did_you_mean
 from hotview._processes import all_gather_arrays, on_rank_zero
 from hotview.cli.fit import FitJob
 from hotview.cli.input_summary import check_missing, describe_dataset, describe_summary
@@ -29,7 +30,6 @@ from hotview.cli.runner import (
     print_result,
 )
 from hotview.cli.single_cells import BatchCorrector, describe_cells
-from hotview.data.errors import did_you_mean
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.checkpointing import lock_output
 from hotview.estimators.diagnostics import was_interrupted
@@ -37,7 +37,7 @@ from hotview.evaluation import assess
 from hotview.evaluation.assessment import class_counts
 from hotview.losses.specifications import as_coupling, as_regularizer
 from hotview.model.parameters import check_parameters, impute_of, pick_processes
-from hotview.omics.checks import warn_of_chance_links
+from hotview.omics.fit import warn_of_chance_links
 from hotview.tables.dataset import read_dataset
 from hotview.tables.open_tables import split_name
 from hotview.tables.table_dataset import (

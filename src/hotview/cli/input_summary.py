@@ -9,13 +9,12 @@ import numpy as np
 from rich.table import Table
 from scipy import sparse
 
-from hotview._messages import ParameterError
+from hotview._messages import ParameterError, listed
 from hotview._processes import all_gather_arrays, rank, shard_of_rank, world_size
 from hotview._types import Array
 from hotview.cli.runner import make_table, with_flags
 from hotview.cli.single_cells import name_counts
 from hotview.data.columns import RULE, ViewColumns
-from hotview.data.errors import listed
 from hotview.tables.open_tables import OpenView
 from hotview.tables.preprocessing import AlignedRows, Preprocessing
 from hotview.tables.table_dataset import HoldoutSplit, TableDataset

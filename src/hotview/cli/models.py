@@ -21,7 +21,7 @@ from hotview.data.options import Options
 from hotview.estimators import MultiViewClassifier
 from hotview.model import load_model
 from hotview.model.parameters import impute_of
-from hotview.omics.checks import read_settings, warn_of_other_values
+from hotview.omics.fit import read_settings, warn_of_other_values
 from hotview.preprocessing.drift import DriftReport
 from hotview.tables.dataset import CELL_NAMES, DatasetFiles, read_dataset
 from hotview.tables.files import file_stem

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hotview.omics.checks import best_entry, describe_counts, holds_counts, read_settings
+from hotview.omics.fit import best_entry, describe_counts, holds_counts, read_settings
 from hotview.preprocessing.batch_correction import BatchOffsets, fit_offsets
 from hotview.tables.arrays import Matrix
 from hotview.tables.open_tables import OpenView

@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hotview._messages import ParameterError
+from hotview._messages import ParameterError, listed
 from hotview._types import Array
 from hotview.data.dates import DateFormat, recognize_dates, resembles_dates
-from hotview.data.errors import listed
 from hotview.data.linking import object_array
 from hotview.data.numbers import (
     NumberFormat,

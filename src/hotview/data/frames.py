@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hotview._messages import Parameter, ParameterError, warn_user
+from hotview._messages import Parameter, ParameterError, did_you_mean, listed, warn_user
 from hotview._types import Views
 from hotview._validation import EncodedView, ViewTable, encoded_names
 from hotview._validation.containers import (
@@ -24,7 +24,6 @@ from hotview._validation.containers import (
 )
 from hotview.data.arrow import ArrowTable, read_cells
 from hotview.data.columns import Column, ViewColumns, choose_columns, encode_table
-from hotview.data.errors import did_you_mean, listed
 
 _FRAMES = ("pandas", "polars", "pyarrow")
 #: What a column has besides its name, and what a column of numbers has; there may be many columns.

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from hotview._messages import Parameter, ParameterError
+from hotview._messages import Parameter, ParameterError, listed
 from hotview._types import Array, IntArray
 from hotview._validation import check_choice, check_one_line
-from hotview.data.errors import listed
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ from itertools import product
 
 import numpy as np
 
-from hotview._messages import Parameter, ParameterError
+from hotview._messages import Parameter, ParameterError, listed
 from hotview._types import Array
-from hotview.data.errors import listed
 from hotview.data.options import Options
 from hotview.data.table_file import TableFile
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from hotview._messages import ParameterError
+from hotview._messages import ParameterError, did_you_mean, unknown_error
 from hotview._validation import check_choice
-from hotview.data.errors import did_you_mean, unknown_error
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 Source: TypeAlias = AnyPath | Sequence[AnyPath] | Mapping[str, AnyPath]

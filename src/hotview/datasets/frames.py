@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hotview._messages import warn_user
+from hotview._messages import did_you_mean, listed, warn_user
 from hotview._validation.containers import container_of, is_known
 from hotview._validation.tables import name_views
-from hotview.data.errors import did_you_mean, listed
 from hotview.data.linking import (
     ID_DIFFERENCES,
     IdMatcher,

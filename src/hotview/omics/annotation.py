@@ -16,7 +16,7 @@ from hotview.omics.cells import (
     read_choices,
     take_cells,
 )
-from hotview.omics.checks import read_settings, warn_of_other_values
+from hotview.omics.fit import read_settings, warn_of_other_values
 
 __all__ = ["annotate", "write_predictions"]
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from hotview._messages import warn_user
+from hotview._messages import did_you_mean, warn_user
 from hotview._types import Array, IntArray
 from hotview._validation.containers import container_of, matrix_of
-from hotview.data.errors import did_you_mean
 from hotview.datasets import link_rows
 from hotview.preprocessing.batch_correction import BatchOffsets, fit_offsets
 from hotview.tables.arrays import obs_text

@@ -12,11 +12,10 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
 from hotview._codec import require, require_array
-from hotview._messages import warn_user
+from hotview._messages import listed, warn_user
 from hotview._threads import existing_threads
 from hotview._types import Array, IntArray
 from hotview._validation import check_tables
-from hotview.data.errors import listed
 from hotview.preprocessing.column_scaler import WIDE, ColumnScaler
 
 __all__ = ["BatchOffsets", "estimate_offsets", "fit_offsets"]

@@ -8,10 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hotview._messages import Message, ParameterError
+from hotview._messages import Message, ParameterError, listed, unknown_error
 from hotview._types import Array
 from hotview.data.columns import ViewColumns, choose_columns
-from hotview.data.errors import listed, unknown_error
 from hotview.data.linking import (
     ID_DIFFERENCES,
     IdMatcher,

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from hotview._messages import ParameterError
+from hotview._messages import ParameterError, reading, unreadable
 from hotview._types import Array
 from hotview._validation.containers import line_break_error
-from hotview.data.errors import reading, unreadable
 from hotview.data.options import NO_OPTIONS, Options
 from hotview.data.table_file import (
     LARGEST_INTEGER,

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from hotview._messages import ParameterError
+from hotview._messages import ParameterError, check_known, listed, within_memory
 from hotview._validation import check_one_line
 from hotview.data.arrow import read_query, read_sheet
-from hotview.data.errors import check_known, listed, within_memory
 from hotview.data.options import AnyPath, File, Options, Source, find_ending, list_files
 from hotview.data.table_file import TableFile, select
 from hotview.tables.arrays import (

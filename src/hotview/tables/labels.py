@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeAlias
 
-from hotview._messages import ParameterError
+from hotview._messages import ParameterError, did_you_mean, listed
 from hotview._types import Array
-from hotview.data.errors import did_you_mean, listed
 from hotview.data.linking import IdMatcher
 from hotview.data.table_file import TableFile
 from hotview.tables.open_tables import Ids, OpenView, open_table

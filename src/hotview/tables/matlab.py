@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csc_array, csr_array, issparse
 
-from hotview._messages import ParameterError
-from hotview.data.errors import check_known, reading
+from hotview._messages import ParameterError, check_known, reading
 from hotview.data.options import File, Options
 from hotview.tables import reader_process
 from hotview.tables.arrays import CHOOSE, Matrix, as_view

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from hotview._messages import ParameterError
-from hotview.data.errors import unknown_error
+from hotview._messages import ParameterError, unknown_error
 from hotview.data.options import File, Options, list_files
 from hotview.data.table_file import TableFile
 from hotview.tables.arrays import Matrix, ObsTable, read_obs

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hotview._messages import ParameterError
+from hotview._messages import ParameterError, did_you_mean, listed
 from hotview._types import Array
 from hotview.data.columns import Column, EncodedTable, ViewColumns, encode_table
-from hotview.data.errors import did_you_mean, listed
 from hotview.data.linking import IdMatcher, align_rows, check_spellings, take_rows
 from hotview.data.numbers import count_cells
 from hotview.data.options import Options

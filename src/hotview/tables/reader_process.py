@@ -107,7 +107,7 @@ def open_hdf5(path: Path, kind: str, *names: str) -> Iterator[Any]:
     """
     import h5py
 
-    from hotview.data.errors import reading
+    from hotview._messages import reading
 
     with reading(path, kind):
         stat = path.stat()

@@ -22,7 +22,7 @@ from hotview.report.page.charts import (
     view_graph,
     whole_ticks,
 )
-from hotview.report.page.render import render
+from hotview.report.page.sentences import render
 from hotview.report.view_data import Curve, list_pairs
 from tests.report.records import change, make, with_similarity
 

@@ -18,9 +18,16 @@ from hotview.evaluation.record import Record, describe_settings, describe_views
 from hotview.evaluation.scores import MAJORITY, MAX_BASELINE_ROWS
 from hotview.report import chart_data, tables, view_data
 from hotview.report.canvas import style_variables
-from hotview.report.page import charts, sentences
-from hotview.report.page.render import render
-from hotview.report.page.sentences import count
+from hotview.report.page import charts
+from hotview.report.page.sentences import (
+    NOT_RECORDED,
+    count,
+    describe_accuracy,
+    describe_comparison,
+    describe_shapes,
+    describe_training,
+    render,
+)
 from hotview.report.tables import ABSENT, format_interval, number, percent, points
 from hotview.semisupervised.sentences import describe_contributions
 from hotview.similarity.view_similarity import UNCERTAIN, Pair
@@ -86,14 +93,14 @@ def page(record: Record, *, title: str | None = None) -> str:
     str
         HTML.
     """
-    summary = sentences.describe_training(record), sentences.describe_accuracy(record)
+    summary = describe_training(record), describe_accuracy(record)
     script = _read_resource("script.js")
     text = render(
         "page.html",
         record=record,
         title=title or f"Report on {count(len(record.views), 'view')}",
         summary=filter(None, summary),
-        comparison=[] if record.seen else sentences.describe_comparison(record.baselines or []),
+        comparison=[] if record.seen else describe_comparison(record.baselines or []),
         tiles=_make_tiles(record),
         sections=make_sections(record),
         style=Markup(f"{style_variables()}\n{_read_resource('style.css')}"),
@@ -187,7 +194,7 @@ def _similarity(model: Any) -> dict[str, Any]:
     if model.view_similarity_ is None:
         # Of two views, the sentences have the only number.
         costs = view_data.shape_costs(model) if len(views) > 2 else None
-        return text | {"pairs": None, "costs": costs, "note": sentences.describe_shapes(model)}
+        return text | {"pairs": None, "costs": costs, "note": describe_shapes(model)}
     pairs = view_data.list_pairs(model)
     known = [pair for pair in pairs if pair.is_known]
     has_within = any(math.isfinite(pair.within) for pair in pairs)
@@ -246,7 +253,7 @@ def _provenance(model: Any) -> dict[str, Any]:
     trained_on = model.trained_on_
     items = [(f"columns of {v}", model.n_features_per_view_[v]) for v in model.view_names_]
     if not trained_on:
-        items.append(("training rows and versions", sentences.NOT_RECORDED))
+        items.append(("training rows and versions", NOT_RECORDED))
     if "linked" in trained_on:
         items.append(("linked rows", trained_on["linked"]))
     items += [(f"unlinked rows of {v}", n) for v, n in _pairs(trained_on.get("unaligned"))]
@@ -255,7 +262,7 @@ def _provenance(model: Any) -> dict[str, Any]:
     for view, file in _pairs(model.metadata_.get("files")):
         text = str(file)
         if isinstance(file, dict):
-            text = str(file.get("path", sentences.NOT_RECORDED))
+            text = str(file.get("path", NOT_RECORDED))
             text += f", sha256 {file['sha256']}" if "sha256" in file else ""
         items.append((f"file of {view}", text))
     texts = [(name, f"{x:,}" if isinstance(x, int) else str(x)) for name, x in items]

@@ -16,7 +16,7 @@ from hotview.evaluation.record import Record
 from hotview.evaluation.scores import Bin, SubsetScore
 from hotview.report.canvas import CLASS_COLORS
 from hotview.report.chart_data import DotChart, Matrix, calibration_points, class_names
-from hotview.report.page.render import render, shorten
+from hotview.report.page.sentences import render, shorten
 from hotview.report.view_data import Curve, describe_pair, graph_of_views, pair_dots
 from hotview.similarity.view_similarity import Pair
 
