@@ -2,8 +2,8 @@
 
 A dataclass checks what it is made of in its ``__post_init__``, by `require` and `require_array`, so
 that what a file or a message holds is valid once it is decoded. A class that `encodes_itself` does
-so by its ``to_json`` and ``from_json``. In a dict of a class with a `registry`, keys choose among
-its kinds.
+so by its ``to_json`` and ``from_json``. In a dict of a class that is in `REGISTRIES`, keys choose
+among its kinds.
 """
 
 from __future__ import annotations
@@ -21,13 +21,24 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["MAX_FLOAT", "check_plain", "decode", "encode", "require", "require_array", "shorten"]
+__all__ = [
+    "MAX_FLOAT",
+    "REGISTRIES",
+    "check_plain",
+    "decode",
+    "encode",
+    "require",
+    "require_array",
+    "shorten",
+]
 
 MAX_FLOAT = torch.finfo(torch.float32).max
 _MAX_INT = 2**31
 _SCALARS: dict[Any, Any] = {int: int, float: float, bool: bool, str: str}
 
 Tensors = dict[str, Tensor]
+#: by class, its kinds by name
+REGISTRIES: dict[Any, Mapping[str, Any]] = {}
 
 
 def encode(
@@ -75,8 +86,8 @@ def encode(
     if getattr(kind, "encodes_itself", False):
         return value.to_json()
     if isinstance(kind, type) and is_dataclass(kind):
-        kinds = [(n, k) for n, k in _field_kinds(kind).items() if n not in leave_out]
-        return {n: encode(k, getattr(value, n), tensors, _join(at, n)) for n, k in kinds}
+        own = [(n, k) for n, k in _field_kinds(kind).items() if n not in leave_out]
+        return {n: encode(k, getattr(value, n), tensors, _join(at, n)) for n, k in own}
     if origin in (list, tuple):
         return [encode(args[0], item, tensors, _join(at, i)) for i, item in enumerate(value)]
     if origin is dict:
@@ -315,9 +326,9 @@ def _field_kinds(kind: type) -> dict[str, Any]:
 
 def _kinds_by_key(kind: Any, items: Mapping[str, Any]) -> dict[str, Any]:
     """The types of the values of a dict: by key, where their class has a registry of its kinds."""
-    registry = getattr(kind, "registry", None)
-    if registry is None:
+    if kind not in REGISTRIES:
         return dict.fromkeys(items, kind)
+    registry = REGISTRIES[kind]
     require(items.keys() <= registry.keys(), f"there are no such parts: {shorten(sorted(items))}")
     return {key: kind for key, kind in registry.items() if key in items}
 

@@ -1,5 +1,6 @@
 """What most fits of these tests have in common."""
 
+from contextlib import nullcontext
 from functools import cache
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import make_views
 from hotview.estimators.fit import prepare
+from hotview.estimators.networks import apply_network, train_networks
 from hotview.estimators.randomness import member_states, seeded
 
 #: A network that is trained in a moment
@@ -52,4 +54,24 @@ def data_of(model, *views, **arguments):
 def prepared(model, *views, **arguments):
     """The stages of a fit before its networks are trained."""
     data, p = data_of(model, *views, **arguments)
-    return prepare(data, p, member_states(p))
+    return prepare(data, p, member_states(p), 0.0)
+
+
+def trained(model, *views, **arguments):
+    """The stages before, and what is computed with the trained networks."""
+    fit = prepared(model, *views, **arguments)
+    train_networks([(fit.members, fit.p)], nullcontext(), None)
+    how = fit.graphs, fit.p, fit.encoders
+    return fit, [apply_network(member, *how, null=False) for member in fit.members]
+
+
+def results_of(monkeypatch, module, name):
+    """What a function of a module returns from now on, call by call."""
+    found, function = [], getattr(module, name)
+
+    def look(*arguments, **more):
+        found.append(function(*arguments, **more))
+        return found[-1]
+
+    monkeypatch.setattr(module, name, look)
+    return found

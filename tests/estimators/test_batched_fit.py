@@ -10,9 +10,10 @@ from hotview.datasets import make_views
 from hotview.estimators.batched_fit import fit_batched
 from hotview.estimators.fit import fit_estimators
 from hotview.estimators.networks import _group
+from hotview.nn.batched import NetworkOutputs
 from hotview.ot import sinkhorn
 from hotview.training.view_plan import match_columns
-from tests.estimators.small_fits import SMALL, data_of, prepared
+from tests.estimators.small_fits import SMALL, data_of, prepared, trained
 
 DATA = [make_views(40, n_views=4, n_columns=5, labeled=0.5, random_state=r) for r in range(3)]
 
@@ -80,13 +81,14 @@ def test_members_are_those_of_a_single_one_and_others_and_probabilities_their_me
     model, arguments = classifier(0, n_estimators=3, fusion="average")  # with nothing left out
     one = classifier(0, fusion="average")[0].fit(**arguments)
     model.fit(**arguments)
-    assert model.model_.ensemble.rule == one.model_.ensemble.rule
+    assert model.model_.learner.rule == one.model_.learner.rule
     np.testing.assert_allclose(model.histories_[0]["loss"], one.history_["loss"], rtol=1e-4)
     assert model.histories_[1]["loss"] != model.histories_[0]["loss"]
     given = DATA[0].linked.items()
     rows = {s: model.model_.views[s].scaler.transform(X) for s, (_, X) in enumerate(given)}
     with torch.inference_mode():
-        each = model.model_.ensemble.prepare()(rows).exp().numpy()
+        outputs = NetworkOutputs(model.networks_)
+        each = model.model_.learner.log_proba(rows, outputs).exp().numpy()
     mean = np.mean(each, axis=0)
     np.testing.assert_allclose(model.predict_proba(DATA[0].linked), mean, rtol=1e-6)
 
@@ -123,32 +125,26 @@ def test_the_plan_is_solved_for_the_mean_costs_of_members(coupling):
         assert model.references_.shape[:2] == (3, k)
 
 
-def fit_of(view_tests=True, **parameters):
-    model, arguments = classifier(0, **parameters)
-    (fit,) = fit_estimators([data_of(model, **arguments)], view_tests=view_tests)
-    return fit
-
-
 def test_weights_are_rounded_to_what_float16_holds_where_labels_are_propagated():
     def is_rounded(module):
         return all(torch.equal(round_to_float16(p), p) for p in module.parameters())
 
     own = nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 4))
-    fit = fit_of(encoders={"view_1": own})
-    (network,) = fit.learner.ensemble.networks
+    model, arguments = classifier(0, encoders={"view_1": own})
+    fit, (found,) = trained(model, **arguments)
+    network = fit.members[0].training.network
     assert not is_rounded(network.encoders[1])  # the user's own
     for part in (network.encoders[0], network.encoders[2], network.view_heads, network.maps):
         assert is_rounded(part)
-    for s, graph in enumerate(
-        fit.prepared.graphs.graphs
-    ):  # and features of nodes are those of the weights
+    for s, graph in enumerate(fit.graphs.graphs):  # features of nodes are those of the weights
         with torch.no_grad():
             expected = network.encoders[s](graph.rows.take(graph.nodes))
-        features, scale = fit.trained[0].features[s]
+        features, scale = found.features[s]
         np.testing.assert_allclose(features * scale, expected, rtol=1e-5, atol=1e-6)
-    heads = fit_of(view_tests=False, pseudo_labels=False)
-    assert not is_rounded(heads.learner.ensemble.networks[0])
-    assert heads.trained[0].plan.null is None
+    model, arguments = classifier(0, pseudo_labels=False)
+    (heads,) = fit_estimators([data_of(model, **arguments)], view_tests=False)
+    assert not is_rounded(heads.networks[0])
+    assert heads.plans[0].null is None
 
 
 class OwnCoupling(hv.HOTReferenceSpec):

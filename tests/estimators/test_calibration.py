@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from hotview.semisupervised.fusion import LogOpinionPool, OutOfFold
 from scipy import stats
 from scipy.special import log_softmax, softmax
 
@@ -12,7 +11,6 @@ import hotview as hv
 from hotview.datasets import make_views
 from hotview.semisupervised.calibration import (
     ScoresByViews,
-    calibrate_pool,
     calibrate_super_learner,
     draw_subsets,
     group_rows,
@@ -131,24 +129,6 @@ def test_left_out_rows_are_scored_by_weights_of_other_folds():
         np.testing.assert_allclose(scores, np.sort(true), atol=1e-12)
 
 
-def test_heads_are_scored_with_all_views_with_some_and_with_each():
-    random = np.random.default_rng(0)
-    log_probs = log_softmax(random.normal(size=(40, 4, 2)), axis=2)
-    target = random.integers(2, size=40)
-    present = np.ones((40, 4), dtype=bool)
-    pool = LogOpinionPool((0.0, 0.0, 0.0, 1.0), (1.0, 1.0, 1.0), 0.0)
-    found = calibrate_pool([OutOfFold(log_probs, present, target)], [pool], 3).groups
-    assert [len(scores) for scores in found] == [40] * 5
-    rows = np.arange(40)
-    np.testing.assert_allclose(found[-1], np.sort(1 - np.exp(log_probs[rows, 3, target])))
-    np.testing.assert_allclose(found[1], np.sort(1 - np.exp(log_probs[rows, 1, target])))
-    # With the joint head alone, as in the paper, views of complete rows do not count.
-    present[:, :3] = False
-    paper = calibrate_pool([OutOfFold(log_probs, present, target)], [pool], 3).groups
-    np.testing.assert_allclose(paper[-1], found[-1])
-    np.testing.assert_allclose(paper[1], found[1])
-
-
 @pytest.mark.parametrize("pseudo_labels", (True, False))
 def test_a_fit_keeps_scores_of_every_kind_of_row(pseudo_labels, request):
     if pseudo_labels:
@@ -156,15 +136,17 @@ def test_a_fit_keeps_scores_of_every_kind_of_row(pseudo_labels, request):
     else:
         model = hv.MultiViewClassifier(**SMALL, n_estimators=2, pseudo_labels=False)
         model.fit(DATA.linked, DATA.linked_target, unaligned=DATA.views)
-    assert {len(scores) for scores in model.model_.set_scores.groups} == {len(DATA.linked_target)}
-    assert min(map(len, model.model_.disagreement.groups)) >= len(DATA.linked_target)
+    assert {len(scores) for scores in model.model_.learner.set_scores.groups} == {
+        len(DATA.linked_target)
+    }
+    assert min(map(len, model.model_.learner.disagreement.groups)) >= len(DATA.linked_target)
     test = make_views(300, n_views=3, n_groups=1, labeled=1.0, random_state=0)
     views = {name: X[150:] for name, X in test.linked.items()}
     for names in (list(views), list(views)[:1], list(views)[1:]):
         given = {name: views[name] for name in names}
         sets, P = model.predict_set(given, 0.1), model.predict_proba(given)
         kind = {3: 4, 1: 0, 2: 3}[len(names)]
-        scores = model.model_.set_scores.groups[kind]
+        scores = model.model_.learner.set_scores.groups[kind]
         k = math.ceil((len(scores) + 1) * 0.9)
         expected = np.less_equal(1 - P, scores[k - 1] + 1e-9)
         expected[np.arange(len(P)), P.argmax(axis=1)] = True
@@ -207,7 +189,7 @@ def test_percentiles_of_disagreement_are_those_of_training_rows(model, tmp_path)
     given = {"view_1": DATA.views["view_1"][:50]}
     found = model.predict_disagreement(given, percentile=True)
     values = model.predict_disagreement(given)
-    scores = model.model_.disagreement.groups[1]
+    scores = model.model_.learner.disagreement.groups[1]
     np.testing.assert_allclose(found, [100 * (scores < x).mean() for x in values])
     loaded = hv.load(model.save(tmp_path / "m.hotview"), device="cpu")
     np.testing.assert_array_equal(loaded.predict_disagreement(given, percentile=True), found)

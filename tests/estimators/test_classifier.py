@@ -16,8 +16,8 @@ from hotview.datasets import make_views
 from hotview.estimators import fit as fit_module
 from hotview.estimators import networks
 from hotview.estimators.fit import fit_estimators
-from hotview.semisupervised import soft_labels
-from tests.estimators.small_fits import UNCOUPLED, data_of, may_collapse, prepared
+from hotview.semisupervised import learner, soft_labels
+from tests.estimators.small_fits import UNCOUPLED, data_of, may_collapse, prepared, results_of
 
 SETTINGS = {**UNCOUPLED, "view_regularizer": "none", "learning_rate": 0.01}
 PLAIN = {"pseudo_labels": False, "fusion": "average"}
@@ -358,8 +358,10 @@ def test_labels_that_are_left_out_do_not_influence_who_left_them_out(monkeypatch
     monkeypatch.setattr(soft_labels, "class_priors", lambda codes, n: np.full((3, n), 1 / n))
     own = {"view_1": DATA.target["view_1"]}
     data, p = data_of(voting(), LINKED, Y, unaligned=UNALIGNED, unaligned_y=own)
+    left_out = results_of(monkeypatch, learner, "score_left_out")
+    made = results_of(monkeypatch, fit_module, "make_folds")
     (expected,) = fit_estimators([(data, p)])
-    folds = [member.data.left_out(data)[0] for member in expected.prepared.members]
+    folds = [fold.left_out(data)[0] for fold in made[0]]
     monkeypatch.setattr(
         fit_module, "make_folds", lambda data, *_: [data.hide(rows) for rows in folds]
     )
@@ -369,7 +371,7 @@ def test_labels_that_are_left_out_do_not_influence_who_left_them_out(monkeypatch
             codes[s][row[s]] = (codes[s][row[s]] + 1) % 3
     changed = replace(data, targets=replace(data.targets, codes=tuple(codes)))
     (changed,) = fit_estimators([(changed, p)])
-    before, after = ([x.scores for x in fit.learner.left_out] for fit in (expected, changed))
+    before, after = ([fold.scores for fold in of_fit] for of_fit in left_out)
     # The member that left them out predicts the same bits, and is now wrong about them, or right.
     np.testing.assert_array_equal(after[1].scores, before[1].scores)
     np.testing.assert_array_equal(after[1].joint, before[1].joint)
@@ -377,7 +379,7 @@ def test_labels_that_are_left_out_do_not_influence_who_left_them_out(monkeypatch
     for r in (0, 2):  # the others are trained on them
         assert not np.array_equal(after[r].scores, before[r].scores)
     # In the end all predictors are fitted to all labels.
-    knn = [fit.learner.ensemble.predictors.knn[1] for fit in (expected, changed)]
+    knn = [fit.learner.predictors.views[1]["neighbors"] for fit in (expected, changed)]
     assert not np.allclose(knn[0].soft_labels, knn[1].soft_labels, atol=1e-3)
 
 
@@ -486,7 +488,7 @@ def with_prior(**parameters):
 
 def test_a_given_prior_and_weights_of_classes_multiply_the_likelihood():
     plain = with_prior()
-    prior = np.exp(plain.model_.ensemble.super_learner.log_prior[0])
+    prior = np.exp(plain.model_.learner.weights.log_prior[0])
     assert prior[2] < 0.9 / 3  # as among the labels
     given = with_prior(class_prior={0: 0.2, 1: 0.1, 2: 0.7})
     weighted = with_prior(class_weight={2: 5.0})
@@ -523,7 +525,8 @@ def test_a_model_predicts_from_all_views_and_each_and_the_same_after_loading(sit
     arguments, y = situation()
     model = voting(coupling="hot-reference", n_estimators=2).fit(**arguments)
     assert model.score(arguments["Xs"], y) > 0.9
-    assert (model.model_.ensemble.predictors.joint is not None) == (situation is partial_rows)
+    joint = model.model_.learner.predictors.joint
+    assert list(joint) == (["ridge"] if situation is partial_rows else [])
     loaded = load(model.save(tmp_path / "m.hotview"))
     new, truth = three_views()
     for names in (["a", "b", "c"], ["a"], ["b"], ["c"], ["a", "c"]):
@@ -556,8 +559,9 @@ def test_rows_that_are_left_out_do_not_teach(monkeypatch):
 
     monkeypatch.setattr(soft_labels, "label_nodes", look)
     arguments, _ = labels_in_one_view()
-    (fitted,) = fit_estimators([data_of(voting(max_epochs=1), **arguments)])
-    for scores in fitted.learner.left_out:
+    left_out = results_of(monkeypatch, learner, "score_left_out")
+    fit_estimators([data_of(voting(max_epochs=1), **arguments)])
+    for scores in left_out[0]:
         # A third of the linked rows tells how good the views are that others teach.
         assert len(scores.linked.target) == 20
         assert (scores.linked.target == -1).all()

@@ -1,4 +1,5 @@
-from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -7,24 +8,26 @@ from sklearn.neighbors import NearestNeighbors
 from torch import nn
 
 from hotview._validation import ViewTable
-from hotview.model.inference import (
-    EnsembleMember,
-    FusionRule,
-    HeadEnsemble,
-    PredictorEnsemble,
-    encode_rows,
-    log_mean,
-    predict_ensemble,
-    prediction_error,
-)
+from hotview.model.inference import encode_rows, predict_rows, prediction_error
+from hotview.nn.batched import NetworkOutputs
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.preprocessing import row_stream
 from hotview.preprocessing.column_scaler import ColumnScaler
 from hotview.preprocessing.rows import ViewRows
+from hotview.semisupervised import SemiSupervised
+from hotview.semisupervised.calibration import log_mean
+from hotview.semisupervised.graph import ArrayRows
 from hotview.semisupervised.knn import FLOOR, Coordinates, KNNPredictor, PCABasis
-from hotview.semisupervised.predictors import ViewPredictors
+from hotview.semisupervised.out_of_fold import _leave_out_views, _score_rows
+from hotview.semisupervised.predictors import (
+    FusionRule,
+    HeadPredictor,
+    JointHead,
+    JointRidge,
+    Predictors,
+)
 from hotview.semisupervised.ridge import RidgePredictor
-from hotview.semisupervised.super_learner import SuperLearner
+from hotview.semisupervised.super_learner import SuperLearner, average_predictors
 
 N_FEATURES, N_CLASSES, N = (2, 3), 4, 6
 PRIOR = np.log([0.1, 0.2, 0.3, 0.4])
@@ -51,15 +54,26 @@ def as_rows(X):
     return ViewRows([ViewTable(X)], scaler, torch.device("cpu"))
 
 
-def fuse(*, joint=True, joint_only=False, heads=(True, True)):
-    return FusionRule(joint, joint_only, heads, tuple(PRIOR))
+def as_constants(values):
+    return tuple(map(tuple, values.tolist()))
 
 
-def predict(tables, fusion, network=None):
+def heads(*, joint=True, joint_only=False, n_classes=(4, 4)):
+    """Heads alone, averaged; the joint one where rows have all views."""
+    equal = torch.full((N_CLASSES,), -np.log(N_CLASSES), dtype=torch.float64)
+    own = [{"head": HeadPredictor(equal, 0.0)} for _ in n_classes]
+    predictors = Predictors(own, {"head": JointHead(equal)} if joint else {})
+    log_prior = np.tile(equal, (2, 1))
+    weights = average_predictors(log_prior, joint=joint, joint_only=joint_only)
+    return SemiSupervised(FusionRule(n_classes, tuple(PRIOR)), predictors, weights)
+
+
+def predict(tables, learner, network=None):
     """Predictions by the heads of one network."""
     views = {s: as_rows(X) for s, X in enumerate(tables) if X is not None}
-    ensemble = HeadEnsemble([EnsembleMember(network or make_network(), fusion)], None)
-    return predict_ensemble(ensemble, views, lambda log_p: log_p[0])
+    outputs = NetworkOutputs([network or make_network()])
+    log_proba = partial(learner.log_proba, outputs=outputs)
+    return predict_rows(log_proba, views, lambda log_p: log_p[0])
 
 
 def linear(layer, X):
@@ -72,17 +86,17 @@ def log_softmax(scores):
     return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
 
 
-def by_hand(tables, *, joint=True, joint_only=False, heads=(True, True)):
-    """Predictions of rows from the heads of the views that they have, and the joint one."""
+def by_hand(tables, *, joint=True, joint_only=False, n_classes=(4, 4)):
+    """Predictions of rows from the heads of the views that count, and the joint one."""
     network = make_network()
     Fs = [linear(network.encoders[s], X) for s, X in enumerate(tables)]
     of_views = [log_softmax(linear(network.view_heads[s], F)) for s, F in enumerate(Fs)]
     of_joint = log_softmax(linear(network.joint_head, np.hstack(Fs)))
     expected = np.tile(PRIOR, (len(tables[0]), 1))
     for i, row in enumerate(zip(*tables, strict=True)):
-        has = [s for s, x in enumerate(row) if not np.isnan(x).any()]
-        parts = [of_views[s][i] for s in has if heads[s]]
-        if len(has) == 2 and joint:
+        has = [s for s, x in enumerate(row) if not np.isnan(x).any() and n_classes[s] > 0]
+        parts = [of_views[s][i] for s in has if n_classes[s] == max(n_classes[t] for t in has)]
+        if len(parts) == 2 and joint:
             parts = [of_joint[i]] if joint_only else [*parts, of_joint[i]]
         if parts:
             expected[i] = log_softmax(np.mean(parts, axis=0, keepdims=True))[0]
@@ -95,27 +109,31 @@ def by_hand(tables, *, joint=True, joint_only=False, heads=(True, True)):
         {},
         {"joint_only": True},
         {"joint": False},  # one that does not know all classes
-        {"heads": (True, False)},  # the second was not trained
-        {"heads": (True, False), "joint": False},
+        {"n_classes": (4, 0)},  # the second was not trained
+        {"n_classes": (3, 4), "joint": False},
     ),
     ids=str,
 )
 def test_every_row_is_predicted_by_the_heads_of_what_it_has(rule):
     tables = make_tables()
-    whole = predict(tables, fuse(**rule))
+    whole = predict(tables, heads(**rule))
     np.testing.assert_allclose(whole, by_hand(tables, **rule), rtol=1e-4)
     assert whole.dtype == np.float64
     np.testing.assert_allclose(np.exp(whole).sum(axis=1), 1)
     for s in (0, 1):
         absent = [X if t == s else np.full_like(X, np.nan) for t, X in enumerate(tables)]
-        one = predict([X if t == s else None for t, X in enumerate(tables)], fuse(**rule))
+        one = predict([X if t == s else None for t, X in enumerate(tables)], heads(**rule))
         np.testing.assert_allclose(one, by_hand(absent, **rule), rtol=1e-4)
     tables[0][[1, 2]] = np.nan
     tables[1][[3]] = np.nan
-    np.testing.assert_allclose(predict(tables, fuse(**rule)), by_hand(tables, **rule), rtol=1e-4)
+    np.testing.assert_allclose(predict(tables, heads(**rule)), by_hand(tables, **rule), rtol=1e-4)
     tables[1][2] = np.nan  # without any view, which test_classifier.py finds refused
-    absent = np.isnan(predict(tables, fuse(**rule))).all(axis=1)
+    absent = np.isnan(predict(tables, heads(**rule))).all(axis=1)
     assert np.flatnonzero(absent).tolist() == [2]
+
+
+class Own(nn.Linear):
+    """A user's encoder, which is applied in float32."""
 
 
 def test_overflows_are_not_taken_for_rows_without_any_view():
@@ -123,9 +141,10 @@ def test_overflows_are_not_taken_for_rows_without_any_view():
     tables[0][2], tables[1][:] = np.nan, 1.0
     views = {s: as_rows(X) for s, X in enumerate(tables)}
     network = make_network()
+    network.encoders[1] = Own(4, 3)
     with torch.no_grad():
         network.encoders[1].weight.fill_(3e38)
-    found = predict(tables, fuse(), network)
+    found = predict(tables, heads(), network)
     rows = np.flatnonzero(np.isnan(found[:, 0]))
     assert len(rows) > 0
     assert "so large, or not finite" in str(prediction_error(rows, views, ["a", "b"]))
@@ -153,59 +172,59 @@ def test_absent_rows_reach_no_encoder():
 R, K, N_POINTS = 3, 5, 50
 
 
-def make_predictor_ensemble(n_classes=(4, 4), *, has_joint=True):
-    """Three networks, and predictors of two views with random points and weights."""
+def make_learner(n_classes=(4, 4), *, has_joint=True, n_members=R):
+    """Predictors of two views with random points and weights, and the networks that they need."""
     random = np.random.default_rng(7)
 
     def draw(*shape):
         return torch.from_numpy(random.normal(size=shape))
 
-    networks, knn, ridge = [make_network(r) for r in range(R)], [], []
+    views, log_prior = [], draw(2, N_CLASSES).log_softmax(1)
     for s, D in enumerate((5, 4)):
         basis = PCABasis(draw(D).float(), draw(D, 3).float())
-        scales = random.uniform(0.5, 2.0, size=R).tolist()
+        scales = random.uniform(0.5, 2.0, size=n_members).tolist()
         coordinates = Coordinates.concatenate(basis, scales, N_FEATURES[s])
-        points = draw(N_POINTS, 3 + R * N_FEATURES[s]).float()
+        points = draw(N_POINTS, 3 + n_members * N_FEATURES[s]).float()
         soft_labels = torch.from_numpy(random.dirichlet(np.ones(N_CLASSES), size=N_POINTS)).float()
-        knn.append(KNNPredictor.of_rows(coordinates, points, soft_labels, K))
-        ridge.append(RidgePredictor([draw(D, N_CLASSES)], draw(N_CLASSES)))
+        own = KNNPredictor(coordinates, points, None, soft_labels, K, K)
+        own = {"neighbors": own, "ridge": RidgePredictor([draw(D, N_CLASSES)], draw(N_CLASSES))}
+        views.append({**own, "head": HeadPredictor(log_prior[s])})
     joint = RidgePredictor([draw(5, N_CLASSES), draw(4, N_CLASSES)], draw(N_CLASSES))
-    log_prior = draw(2, N_CLASSES).log_softmax(1)
-    predictors = ViewPredictors(knn, ridge, joint if has_joint else None, log_prior)
+    predictors = Predictors(views, {"ridge": JointRidge(joint)} if has_joint else {})
     weights = ((0.5, 0.7, 0.9), (1.1, 0.3, 0.8)), (0.6, 0.9, 0.4), (0.8, 0.7, 0.3), 0.5
-    learner = SuperLearner(*weights, tuple(map(tuple, draw(2, N_CLASSES).log_softmax(1).tolist())))
-    return PredictorEnsemble(networks, fuse(heads=n_classes), predictors, learner)
+    weights = SuperLearner(*weights, as_constants(draw(2, N_CLASSES).log_softmax(1)))
+    networks = [make_network(r) for r in range(n_members)]
+    return SemiSupervised(FusionRule(n_classes, tuple(PRIOR)), predictors, weights), networks
 
 
 def softmax(scores):
     return np.exp(log_softmax(scores))
 
 
-def scores_by_hand(ensemble, tables, r, own=None):
+def scores_by_hand(learner, networks, tables, r, own=None):
     """Scores of all predictors of member r, view by view and by definition."""
     by_view = []
     for s, X in enumerate(tables):
-        X = np.nan_to_num(X).astype(float)
-        Fs = [linear(network.encoders[s], X) for network in ensemble.networks]
-        knn = ensemble.predictors.knn[s]
+        X, predictors = np.nan_to_num(X).astype(float), learner.predictors.views[s]
+        Fs = [linear(network.encoders[s], X) for network in networks]
+        knn = predictors["neighbors"]
         Y = X @ knn.coordinates.columns.numpy() + knn.coordinates.offset.numpy()
         Y += np.hstack(Fs) @ knn.coordinates.features.numpy().astype(float)
         search = NearestNeighbors(n_neighbors=N_POINTS).fit(knn.points.numpy().astype(float))
         near = search.kneighbors(Y, return_distance=False)
         own_points = np.full(len(X), -1) if own is None else own[s]
         near = [row[row != i][:K] for row, i in zip(near, own_points, strict=True)]
-        (B,), c = ensemble.predictors.ridge[s].weights, ensemble.predictors.ridge[s].intercept
-        prior = ensemble.predictors.log_prior[s].numpy()
-        head = linear(ensemble.networks[r].view_heads[s], Fs[r])
+        (B,), c = predictors["ridge"].weights, predictors["ridge"].intercept
+        head = linear(networks[r].view_heads[s], Fs[r])
         parts = [
             knn.soft_labels.numpy()[np.array(near)].astype(float).mean(axis=1),
             softmax(X @ B.numpy() + c.numpy()),
-            softmax(head - prior),
+            softmax(head - predictors["head"].log_prior.numpy()),
         ]
         by_view.append(np.log(np.stack(parts, axis=1) + FLOOR))
-    joint = ensemble.predictors.joint
-    if joint is None:
+    if not learner.predictors.joint:
         return np.stack(by_view, axis=1), None
+    joint = learner.predictors.joint["ridge"].ridge
     products = [np.nan_to_num(X) @ B.numpy() for X, B in zip(tables, joint.weights, strict=True)]
     by_joint = np.log(softmax(sum(products) + joint.intercept.numpy()) + FLOOR)
     return np.stack(by_view, axis=1), by_joint
@@ -215,9 +234,9 @@ def as_tensors(tables):
     return {s: torch.from_numpy(X) for s, X in enumerate(tables)}
 
 
-def predict_members(ensemble, tables):
+def predict_members(learner, networks, tables):
     with torch.inference_mode():
-        return ensemble.prepare()(as_tensors(tables)).numpy()
+        return learner.log_proba(as_tensors(tables), NetworkOutputs(networks)).numpy()
 
 
 def with_gaps(tables):
@@ -231,17 +250,18 @@ def with_gaps(tables):
     ("n_classes", "has_joint"), (((4, 4), True), ((4, 2), False), ((0, 3), True)), ids=str
 )
 def test_members_share_neighbors_and_ridges_and_each_has_its_head(n_classes, has_joint):
-    ensemble = make_predictor_ensemble(n_classes, has_joint=has_joint)
+    learner, networks = make_learner(n_classes, has_joint=has_joint)
     tables = with_gaps(make_tables(40))
     present = np.stack([~np.isnan(X[:, 0]) for X in tables], axis=1)
     known = np.array(n_classes) * present
     counts = (known == known.max(axis=1, keepdims=True)) & (known > 0)
-    found, learner = predict_members(ensemble, tables), ensemble.super_learner
+    found = predict_members(learner, networks, tables)
     assert found.dtype == np.float64
     for r in range(R):
-        scores, joint = scores_by_hand(ensemble, tables, r)
+        scores, joint = scores_by_hand(learner, networks, tables, r)
         joint = None if joint is None else torch.from_numpy(joint)
-        expected = learner.combine(torch.from_numpy(scores), joint, torch.from_numpy(counts))
+        by_rule = torch.from_numpy(scores), joint, torch.from_numpy(counts)
+        expected = learner.weights.combine(*by_rule)
         expected = np.where(counts.any(axis=1, keepdims=True), expected, PRIOR)
         np.testing.assert_allclose(found[r], expected, rtol=1e-6, atol=1e-6)
     rows = counts.any(axis=1)
@@ -251,7 +271,7 @@ def test_members_share_neighbors_and_ridges_and_each_has_its_head(n_classes, has
 @pytest.mark.parametrize("size", (1, 7, 100))
 def test_log_probabilities_of_members_are_reduced_chunk_by_chunk(monkeypatch, size):
     monkeypatch.setitem(row_stream._CHUNK, "cpu", size)
-    ensemble, tables = make_predictor_ensemble(), with_gaps(make_tables(20))
+    (learner, networks), tables = make_learner(), with_gaps(make_tables(20))
     views = {s: as_rows(X) for s, X in enumerate(tables)}
     shapes, progress = [], []
 
@@ -259,8 +279,9 @@ def test_log_probabilities_of_members_are_reduced_chunk_by_chunk(monkeypatch, si
         shapes.append(log_p.shape)
         return log_mean(log_p)
 
-    found = predict_ensemble(ensemble, views, reduce, progress.append)
-    expected = np.log(np.exp(predict_members(ensemble, tables)).mean(axis=0))
+    log_proba = partial(learner.log_proba, outputs=NetworkOutputs(networks))
+    found = predict_rows(log_proba, views, reduce, progress.append)
+    expected = np.log(np.exp(predict_members(learner, networks, tables)).mean(axis=0))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     assert all(shape[0] == R and shape[1] <= size for shape in shapes)
     assert progress == [shape[1] for shape in shapes]
@@ -269,39 +290,34 @@ def test_log_probabilities_of_members_are_reduced_chunk_by_chunk(monkeypatch, si
     np.testing.assert_allclose(F, linear(make_network().encoders[1], make_tables()[1]), atol=1e-5)
 
 
-def make_one_member(*, has_joint):
-    ensemble, knn = make_predictor_ensemble((4, 3), has_joint=has_joint), []
-    for one, n in zip(ensemble.predictors.knn, N_FEATURES, strict=True):
-        features = one.coordinates.features[:n]
-        knn.append(replace(one, coordinates=replace(one.coordinates, features=features)))
-    predictors = replace(ensemble.predictors, knn=knn)
-    return PredictorEnsemble(ensemble.networks[:1], ensemble.rule, predictors)
-
-
 @pytest.mark.parametrize("has_joint", (True, False), ids=("joint", "no joint"))
 def test_scores_to_weigh_predictors_by_leave_out_a_rows_own_point_or_a_view(has_joint):
-    alone = make_one_member(has_joint=has_joint)
+    learner, networks = make_learner((4, 3), has_joint=has_joint, n_members=1)
+    rule, predictors = learner.rule, learner.predictors
     tables = with_gaps(make_tables(40))
-    own = {s: torch.arange(40).where(torch.arange(40) % 3 > 0, -1) for s in (0, 1)}
-    with torch.inference_mode():
-        scores, joint, counts = alone.score(as_tensors(tables), own)
-    by_hand = {s: numbers.numpy() for s, numbers in own.items()}
-    expected, by_joint = scores_by_hand(alone, tables, 0, by_hand)
-    np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
-    plain, _ = scores_by_hand(alone, tables, 0)
+    present, numbers = np.stack([~np.isnan(X[:, 0]) for X in tables], axis=1), np.arange(40)
+    rows = np.where(present, numbers[:, None], -1)
+    own = np.where(numbers % 3 > 0, numbers, -1)
+    graphs = [SimpleNamespace(node_numbers=lambda r: np.where(r >= 0, own[r], -1))] * 2
+    views = [ArrayRows(np.nan_to_num(X)) for X in tables]
+    given = rule, predictors, views, graphs, NetworkOutputs(networks)
+    found, Xs = _score_rows(*given, rows, numbers % 4)
+    np.testing.assert_array_equal(found.target, numbers % 4)
+    by_hand = np.where(present.T, own, -1)
+    expected, by_joint = scores_by_hand(learner, networks, tables, 0, by_hand)
+    np.testing.assert_allclose(found.scores, expected, rtol=1e-6, atol=1e-6)
+    plain, _ = scores_by_hand(learner, networks, tables, 0)
     assert not np.allclose(expected, plain, atol=1e-3)  # some are neighbors of their own
     by_joint = np.zeros((40, N_CLASSES)) if by_joint is None else by_joint
-    np.testing.assert_allclose(joint, by_joint, rtol=1e-9)
-    first = ~np.isnan(tables[0][:, 0])  # of most classes
-    np.testing.assert_array_equal(counts[:, 0], first)
-    np.testing.assert_array_equal(counts[:, 1], ~first & ~np.isnan(tables[1][:, 0]))
+    np.testing.assert_allclose(found.joint, by_joint, rtol=1e-9)
+    np.testing.assert_array_equal(found.present[:, 0], present[:, 0])  # of most classes
+    np.testing.assert_array_equal(found.present[:, 1], ~present[:, 0] & present[:, 1])
     # Without a view, they are those of rows that lack it.
-    Xs, both = as_tensors(tables), first & ~np.isnan(tables[1][:, 0])
-    with torch.inference_mode():
-        without = alone.score_without(Xs)
-        for s in (0, 1):
-            lacking = {**Xs, s: torch.full_like(Xs[s], torch.nan)}
-            _, joint, counts = alone.score(lacking, {t: torch.full((40,), -1) for t in (0, 1)})
-            np.testing.assert_array_equal(without.present[both, s], counts[both])
-            np.testing.assert_array_equal(without.present[:, s].any(axis=1), both)
-            np.testing.assert_allclose(without.joint[both, s], joint[both], atol=1e-9)
+    both, without = present.all(axis=1), _leave_out_views(rule, predictors, Xs)
+    for s in (0, 1):
+        lacking = rows.copy()
+        lacking[:, s] = -1
+        other, _ = _score_rows(*given, lacking, numbers % 4)
+        np.testing.assert_array_equal(without.present[both, s], other.present[both])
+        np.testing.assert_array_equal(without.present[:, s].any(axis=1), both)
+        np.testing.assert_allclose(without.joint[both, s], other.joint[both], atol=1e-9)

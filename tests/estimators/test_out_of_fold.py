@@ -13,10 +13,12 @@ import hotview as hv
 from hotview.datasets import make_views
 from hotview.semisupervised.out_of_fold import (
     ALL_VIEWS,
-    describe_contributions,
     fit_other_folds,
     increase_losses,
     score_out_of_fold,
+)
+from hotview.semisupervised.sentences import (
+    describe_contributions,
     score_warnings,
     shift_warnings,
 )

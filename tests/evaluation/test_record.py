@@ -186,7 +186,7 @@ def test_changed_settings_come_first():
     assert not any(setting.changed for setting in found[1:])
     model = MultiViewClassifier(unlabeled_marker=None)
     assert "unlabeled_marker" in {s.name for s in describe_settings(model) if s.changed}
-    model.metadata_ = {"preprocessing": {}}  # of the command line
+    model.model_ = SimpleNamespace(metadata={"preprocessing": {}})  # of the command line
     assert "unlabeled_marker" not in {s.name for s in describe_settings(model)}
     # Objects are described without addresses.
     model = MultiViewEncoder(encoders={"view_0": torch.nn.Linear(3, 20)}, callbacks=[print])

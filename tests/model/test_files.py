@@ -98,9 +98,15 @@ def test_a_model_of_members_predicts_the_same_bits_and_is_saved_in_the_same_byte
         assert save_model(model, tmp_path / "m.hotview").read_bytes() == saved.read_bytes()
     loaded.references_[:] += 1  # arrays can be written to
     stored = read_archive(saved, _MODEL).tensors  # in half the space where numbers stay the same
-    for name in ("networks.1.encoders.0.0.weight", "ensemble.predictors.knn.0.points"):
+    for name in (
+        "networks.1.encoders.0.0.weight",
+        "model.learner.predictors.views.0.neighbors.points",
+    ):
         assert stored[name].dtype == torch.float16
-    assert stored["ensemble.predictors.knn.0.coordinates.columns"].dtype == torch.float32
+    assert (
+        stored["model.learner.predictors.views.0.neighbors.coordinates.columns"].dtype
+        == torch.float32
+    )
 
 
 def test_a_model_without_a_joint_predictor_predicts_the_same_bits(tmp_path):

@@ -84,7 +84,7 @@ def test_probabilities_wherever_the_labels_are(tmp_path, labels, coupling):
     else:
         own = {"view_1": own["view_1"]} if labels == "of one view" else own
         model.fit(LINKED, np.full(len(y), -1), unaligned=UNALIGNED, unaligned_y=own)
-    has_joint = model.model_.ensemble.predictors.joint is not None
+    has_joint = len(model.model_.learner.predictors.joint) > 0
     assert has_joint == (labels == "partial rows")
     path = to_onnx(model, tmp_path / "m.onnx")
     for views in (LINKED, with_gaps(LINKED)):

@@ -25,9 +25,9 @@ def make_knn_predictor(n=80, k=7, n_features=3, n_classes=4, scale=2.0, seed=0):
     basis = make_basis(X)
     points = np.hstack([basis.project(torch.from_numpy(X)).numpy(), F / scale])
     soft_labels = random.dirichlet(np.ones(n_classes), size=n)
-    tensors = (torch.as_tensor(array, dtype=torch.float32) for array in (points, soft_labels))
+    points, soft_labels = (torch.as_tensor(x, dtype=torch.float32) for x in (points, soft_labels))
     coordinates = Coordinates.concatenate(basis, [scale], n_features)
-    return KNNPredictor.of_rows(coordinates, *tensors, k), X, F
+    return KNNPredictor(coordinates, points, None, soft_labels, k, k), X, F
 
 
 def make_basis(X, n=4):
@@ -138,7 +138,7 @@ def test_copies_of_a_row_are_its_neighbors():
     points[7:] = 5.0
     soft_labels = torch.eye(2)[torch.tensor([0, 1, 0, 1, 0, 1, 0, 1, 1])]
     coordinates = Coordinates.concatenate(PCABasis(torch.zeros(2), torch.eye(2)), [], 0)
-    model = KNNPredictor.of_rows(coordinates, points, soft_labels, 3)
+    model = KNNPredictor(coordinates, points, None, soft_labels, 3, 3)
     Y, own = points.double(), torch.arange(9)
     found = model.predict_log_proba(Y, own)
     for i in range(9):
@@ -152,7 +152,8 @@ def make_rows_predictor(n, d=5, k=7, n_classes=4, at=3.0, seed=0):
     basis = PCABasis(torch.zeros(d), torch.eye(d))
     points = at + torch.from_numpy(random.normal(size=(n, d)) * 0.9 ** np.arange(d)).float()
     soft_labels = torch.from_numpy(random.dirichlet(np.ones(n_classes), size=n)).float()
-    return KNNPredictor.of_rows(Coordinates.concatenate(basis, [], 0), points, soft_labels, k)
+    coordinates = Coordinates.concatenate(basis, [], 0)
+    return KNNPredictor(coordinates, points, None, soft_labels, k, k)
 
 
 def condense(model, seed=0):

@@ -7,11 +7,12 @@ from scipy.special import log_softmax, softmax
 from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge as SklearnRidge
 
+from hotview.semisupervised import knn, predictors
 from hotview.semisupervised import ridge as ridge_module
 from hotview.semisupervised.graph import build_graph
 from hotview.semisupervised.knn import FLOOR
-from hotview.semisupervised.predictors import fit_joint, fit_predictors
-from hotview.semisupervised.ridge import fit_ridge, thin_rows
+from hotview.semisupervised.predictors import Predictors, ViewInputs
+from hotview.semisupervised.ridge import fit_joint_ridge, fit_ridge, thin_rows
 from hotview.semisupervised.soft_labels import label_nodes, score_nodes
 from tests.data.small_data import links_of, make_data
 
@@ -181,6 +182,7 @@ def test_many_rows_are_thinned_evenly():
 
 
 K = 5
+NO_FEATURES = [(lambda P: P[:, :0], 1.0)]  # of one network, which tells nothing but its logits
 LOG_EQUAL = np.log(np.full((2, N_CLASSES), 1 / N_CLASSES))
 
 
@@ -196,18 +198,22 @@ def make_labels(y, n_labeled=12, links=None, codes=None):
     )
 
 
-def fit(labels, Xs, features=(), log_prior=LOG_EQUAL):
+def fit(labels, Xs, features=NO_FEATURES, log_prior=LOG_EQUAL):
     random = np.random.default_rng(0)
     graphs = [build_graph(X, PCA().fit(X), K, random) for X in Xs]
     nobody, weights = np.zeros(len(labels.links), dtype=bool), np.array([[1.0, 0.5]] * 2)
     scores = score_nodes(graphs, labels.codes, log_prior)
     nodes = label_nodes(graphs, labels, log_prior, scores, weights, nobody, random)
     given = [[(f(graph.points), scale) for graph in graphs] for f, scale in features]
-    return fit_predictors(graphs, nodes, labels, log_prior, given), graphs, nodes
+    return Predictors.fit(graphs, nodes, labels, log_prior, given), graphs, nodes
 
 
 def as_rows(Xs):
     return {s: torch.from_numpy(X) for s, X in enumerate(Xs)}
+
+
+def inputs_of(X, logits, own=None):
+    return ViewInputs(X, X[:, :0], logits, own)
 
 
 def score(model, rows, heads=None, own=None):
@@ -215,7 +221,7 @@ def score(model, rows, heads=None, own=None):
     scores = []
     for s, X in rows.items():
         logits = torch.zeros(len(X), N_CLASSES) if heads is None else heads[s]
-        each = model.score_view(s, X, X[:, :0], logits, None if own is None else own[s])
+        each = model.log_scores(s, inputs_of(X, logits, None if own is None else own[s]))
         scores.append(torch.stack(each, dim=1))
     return torch.stack(scores, dim=1)
 
@@ -225,11 +231,11 @@ def test_scores_by_neighbors_ridge_and_head_of_every_view_and_jointly():
     labels = make_labels(y)
     model, _, _ = fit(labels, Xs)
     rows = as_rows(Xs)
-    scores, joint = score(model, rows), model.joint.predict(rows)
+    scores, joint = score(model, rows), model.joint["ridge"].ridge.predict(rows)
     assert scores.shape == (60, 2, 3, N_CLASSES)
     assert scores.dtype == joint.dtype == torch.float64
     for s in rows:
-        ridge = model.ridge[s].predict({0: rows[s]})
+        ridge = model.views[s]["ridge"].predict({0: rows[s]})
         torch.testing.assert_close(scores[:, s, 1], ridge, rtol=0, atol=0)
     right = (scores[:, :, :2].argmax(3).numpy() == y[:, None, None]).mean(axis=0)
     assert (right > 0.85).all()
@@ -254,9 +260,9 @@ def test_the_prior_is_subtracted_from_logits_of_heads():
         np.testing.assert_allclose(scores[:, s, 2], np.log(likelihood + FLOOR), rtol=1e-9)
     # Several heads are scored at once, by neighbors and ridge as whoever the members are.
     X, members = rows[1], torch.from_numpy(random.normal(size=(4, 60, N_CLASSES)))
-    *shared, heads = model.score_view(1, X, X[:, :0], members)
+    *shared, heads = model.log_scores(1, inputs_of(X, members))
     for each, found in zip(members, heads, strict=True):
-        *same, expected = model.score_view(1, X, X[:, :0], each)
+        *same, expected = model.log_scores(1, inputs_of(X, each))
         torch.testing.assert_close(found, expected, rtol=0, atol=0)
         assert all(map(torch.equal, shared, same))
 
@@ -287,11 +293,10 @@ def test_features_of_all_members_are_beside_the_components_in_points_and_in_rows
     for s in (0, 1):
         parts = [f(graphs[s].points) for f, _ in members]  # divided by the scales already
         expected = np.hstack([graphs[s].points, *(F / np.sqrt(n) for F in parts)])
-        np.testing.assert_allclose(model.knn[s].points, expected, rtol=1e-5)
+        np.testing.assert_allclose(model.views[s]["neighbors"].points, expected, rtol=1e-5)
         features = np.hstack([F * scale for F, (_, scale) in zip(parts, members, strict=True)])
-        found = model.knn[s].coordinates.project(
-            torch.from_numpy(Xs[s]), torch.from_numpy(features)
-        )
+        coordinates = model.views[s]["neighbors"].coordinates
+        found = coordinates.project(torch.from_numpy(Xs[s]), torch.from_numpy(features))
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -299,18 +304,24 @@ def test_the_neighbors_of_every_view_are_condensed_and_nothing_else():
     Xs, y = make_tables(1200)
     model, _, _ = fit(make_labels(y), Xs)
     found = model.condense(np.random.default_rng(0))
-    for s in (0, 1):
-        assert len(found.knn[s].points) <= 1000 < len(model.knn[s].points)
-    assert all(a is b for a, b in zip(found.ridge, model.ridge, strict=True))
-    assert (found.joint, found.log_prior) == (model.joint, model.log_prior)
+    for own, condensed in zip(model.views, found.views, strict=True):
+        assert len(condensed["neighbors"].points) <= 1000 < len(own["neighbors"].points)
+        assert all(condensed[name] is own[name] for name in ("ridge", "head"))
+    assert found.joint is model.joint
 
 
-def test_all_predictors_move_to_a_device():
+def test_all_predictors_move_to_a_device(monkeypatch):
     Xs, y = make_tables()
-    moved = fit(make_labels(y), Xs)[0].to("meta")  # the device that every machine has
-    tensors = [x for knn in moved.knn for x in (knn.points, knn.coordinates.offset)]
-    tensors += [ridge.intercept for ridge in (*moved.ridge, moved.joint)] + [moved.log_prior]
-    assert [x.device.type for x in tensors] == ["meta"] * 8
+    model = fit(make_labels(y), Xs)[0]
+    for part in (knn, ridge_module, predictors):  # tensors there have no values to check
+        monkeypatch.setattr(part, "require_array", lambda *_, **__: None)
+    moved = model.to("meta")  # the device that every machine has
+    tensors = [moved.joint["ridge"].ridge.intercept]
+    for own in moved.views:
+        neighbors = own["neighbors"]
+        tensors += [neighbors.points, neighbors.coordinates.offset]
+        tensors += [own["ridge"].intercept, own["head"].log_prior]
+    assert [x.device.type for x in tensors] == ["meta"] * 9
 
 
 def test_the_joint_ridge_is_fitted_to_labeled_rows_of_whichever_views_they_have():
@@ -322,7 +333,7 @@ def test_the_joint_ridge_is_fitted_to_labeled_rows_of_whichever_views_they_have(
     labels = make_labels(y, 20, links)
     random = np.random.default_rng(0)
     graphs = [build_graph(X, PCA().fit(X), K, random) for X in Xs]
-    found = fit_joint(graphs, labels, np.log(prior))
+    found = fit_joint_ridge(graphs, labels, np.log(prior))
     zeros = [X[:20].copy() for X in Xs]
     zeros[1][:4] = 0
     zeros[0][4:8] = 0
@@ -335,7 +346,7 @@ def test_the_joint_ridge_is_fitted_to_labeled_rows_of_whichever_views_they_have(
 
 def test_without_a_labeled_row_of_two_views_there_is_no_joint_ridge():
     Xs, y = make_tables()
-    assert fit(make_labels(y), Xs)[0].joint is not None
+    assert list(fit(make_labels(y), Xs)[0].joint) == ["ridge"]
     alone = links_of(60)
     alone[:12, 1] = -1  # labeled rows have one view, the other rows two
     nobody = np.empty((0, 2), dtype=np.int64)
@@ -345,6 +356,6 @@ def test_without_a_labeled_row_of_two_views_there_is_no_joint_ridge():
         make_labels(y, links=nobody, codes=codes),
     ):
         model, _, _ = fit(labels, Xs)
-        assert model.joint is None
+        assert model.joint == {}
         assert score(model, as_rows(Xs)).shape == (60, 2, 3, N_CLASSES)
-        assert model.to("cpu").joint is None
+        assert model.to("cpu").joint == {}

@@ -7,19 +7,24 @@ from scipy.special import softmax
 from sklearn.decomposition import PCA
 
 from hotview.semisupervised import graph as graph_module
+from hotview.semisupervised import label_transfer
 from hotview.semisupervised import soft_labels as module
 from hotview.semisupervised.class_prior import class_priors, share_evidence, shift_prior
 from hotview.semisupervised.graph import build_graph
 from hotview.semisupervised.knn import FLOOR
-from hotview.semisupervised.label_transfer import anchor_profiles, profile_agreement
+from hotview.semisupervised.label_transfer import (
+    anchor_profiles,
+    linked_nodes,
+    profile_agreement,
+    transfer_labels,
+)
+from hotview.semisupervised.node_scores import NodeScores, score_view
 from hotview.semisupervised.ridge import fit_ridge
 from hotview.semisupervised.soft_labels import (
-    NodeScores,
     calibrate,
     doubt_priors,
     label_fold,
     label_nodes,
-    linked_nodes,
     make_soft_labels,
     node_order,
     propagate_labels,
@@ -246,7 +251,7 @@ def test_class_probabilities_count_by_how_much_they_know():
     seeds[rows] = q * certainty[:, None]
     F = np.linalg.solve(np.eye(len(seeds)) - 0.95 * graph.adjacency.toarray(), seeds)
     F /= seeds.sum(axis=0)
-    found = module._score_view(graph, labels.codes[0], EQUAL[0], rows, q)
+    found = score_view(graph, labels.codes[0], EQUAL[0], rows, q)
     np.testing.assert_allclose(found.propagated, F / F.sum(axis=1, keepdims=True), atol=1e-4)
     X, Y = tables[0], np.vstack([np.eye(3)[targets[0][20:]], q])
     weight = np.r_[np.ones(50), certainty]
@@ -264,11 +269,11 @@ def test_transport_weighs_by_trust_and_by_how_few_rows_are_linked(monkeypatch, n
     graphs = make_graphs(tables, labels)
     random = np.random.default_rng(0)
     moved = random.dirichlet(np.ones(3), size=80)
-    monkeypatch.setattr(module, "_transport", lambda *_: (moved, trust))
+    monkeypatch.setattr(label_transfer, "_receive_labels", lambda *_: (moved, trust))
     rows, q = np.arange(n_linked), random.dirichlet(np.ones(3), size=n_linked)
     own = labels.codes[1], rows, q
-    found = module._transfer(graphs, labels.links, [None, None], prior, 1, *own, random)
-    local = module._score_view(graphs[1], labels.codes[1], prior[1], rows, q).scores
+    found = transfer_labels(graphs, labels.links, [None, None], prior, 1, *own, random)
+    local = score_view(graphs[1], labels.codes[1], prior[1], rows, q).scores
     w = 0.25 + 0.65 * trust * min(1.0, 40 / (20 + n_linked))
     pooled = w * (np.log(moved + FLOOR) - prior[1])
     pooled += (1 - w) * (3 * local[:, 0] + 0.5 * local[:, 1])
@@ -284,8 +289,9 @@ def test_trust_in_transport_is_agreement_less_where_linked_rows_have_another_mix
     graphs = make_graphs(tables, labels)
     weights = np.array([[1.0, 0.5]] * 2)
     found = score_nodes(graphs, labels.codes, EQUAL)
-    logits = [module._logits(x, w) for x, w in zip(found, weights, strict=True)]
-    _, trust = module._transport(graphs, labels.links, logits, EQUAL, 1, np.random.default_rng(0))
+    logits = [found[0].logits(weights[0]), None]
+    random = np.random.default_rng(0)
+    _, trust = label_transfer._receive_labels(graphs, labels.links, logits, EQUAL, 1, random)
     pairs = linked_nodes(*graphs, labels.links)
     P, Q = (anchor_profiles(g.adjacency, pairs[:, i]) for i, g in enumerate(graphs))
     agreement = min(1.0, profile_agreement(P, Q, pairs) / 0.3)

@@ -9,8 +9,8 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax
 
 from hotview.semisupervised import super_learner as module
+from hotview.semisupervised.predictors import PREDICTORS
 from hotview.semisupervised.super_learner import (
-    PREDICTORS,
     PriorWeights,
     ScoresOutOfFold,
     SuperLearner,
@@ -19,6 +19,7 @@ from hotview.semisupervised.super_learner import (
 )
 
 N_PREDICTORS = len(PREDICTORS)
+WEIGHTS = PriorWeights.of(list(PREDICTORS))
 
 
 def make_learner(n_views=3, n_classes=4, power=0.7, seed=0, **changes):
@@ -115,9 +116,9 @@ def make_rows(n=200, quality=((1.0,) * 3,) * 2, gap=2.0, seed=0):
     return rows, np.log(np.tile(prior, (len(q), 1)))
 
 
-def fit(rows, log_prior, has_labels=None, seed=0, **options):
+def fit(rows, log_prior, has_labels=None, seed=0, prior=WEIGHTS):
     has_labels = [True] * len(log_prior) if has_labels is None else has_labels
-    return fit_super_learner([rows], log_prior, has_labels, np.random.default_rng(seed), **options)
+    return fit_super_learner([rows], log_prior, has_labels, np.random.default_rng(seed), prior)
 
 
 def slow_loss(x, scores, target, offset, x0, shrinkage, number=None, row_weight=None):
@@ -194,9 +195,9 @@ def test_weights_and_the_power_are_the_minimum_that_scipy_finds_without_a_gradie
 
 
 def test_without_any_row_weights_are_those_of_the_prior():
-    prior = PriorWeights()
-    log_prior = np.log(np.full((4, 2), 0.5))
-    learner = fit_super_learner([], log_prior, [True, False, True, True], np.random.default_rng(0))
+    prior, log_prior = WEIGHTS, np.log(np.full((4, 2), 0.5))
+    known, random = [True, False, True, True], np.random.default_rng(0)
+    learner = fit_super_learner([], log_prior, known, random, prior)
     assert learner.predictors == (prior.labeled, prior.transferred, prior.labeled, prior.labeled)
     assert learner.complete == pytest.approx((0.5, 0.5, 0.5, 0.5, 0.25))  # 4 views, to the −1/2
     assert learner.partial == (1.0, 1.0, 1.0, 1.0, 0.25)
@@ -206,14 +207,14 @@ def test_without_any_row_weights_are_those_of_the_prior():
 
 def test_strong_shrinkage_keeps_the_prior_weights():
     rows, log_prior = make_rows()
-    learner = fit(rows, log_prior, prior=PriorWeights(shrinkage=1e9))
-    start = fit_super_learner([], log_prior, [True, True], np.random.default_rng(0))
+    learner = fit(rows, log_prior, prior=dataclasses.replace(WEIGHTS, shrinkage=1e9))
+    start = fit_super_learner([], log_prior, [True, True], np.random.default_rng(0), WEIGHTS)
     for name in ("predictors", "complete", "partial"):
         np.testing.assert_allclose(getattr(learner, name), getattr(start, name), rtol=1e-4)
     rows.present[:, 1] = False  # no row of a view leaves its prior weights, too
     learner = fit(rows, log_prior, [True, False])
-    assert learner.predictors[1] == PriorWeights().transferred
-    assert learner.predictors[0] != PriorWeights().labeled
+    assert learner.predictors[1] == WEIGHTS.transferred
+    assert learner.predictors[0] != WEIGHTS.labeled
 
 
 def test_a_view_that_is_worse_than_the_prior_gets_no_weight():
@@ -250,7 +251,8 @@ def test_folds_are_joined():
     parts = [rows.take(np.arange(70)), rows.take(np.arange(70, 200))]
     random = np.random.default_rng(0)
     whole = fit(rows, log_prior)
-    assert fit_super_learner(parts, log_prior, [True] * 2, random) == whole == fit(rows, log_prior)
+    found = fit_super_learner(parts, log_prior, [True] * 2, random, WEIGHTS)
+    assert found == whole == fit(rows, log_prior)
 
 
 def test_subsets_of_the_views_of_complete_rows():
@@ -285,7 +287,7 @@ def test_subsets_of_the_views_of_complete_rows():
 )
 def test_weights_that_do_not_fit_are_refused(changes):
     largest = {"predictors": ((1e6,) * 3,) * 3, "log_prior": ((-1e6,) * 4,) * 3, "power": 16.0}
-    make_learner(**largest, complete=(1e6,) * 4, partial=(0.0,) * 4).check(3, 4)
-    make_learner(power=-0.1).check(3, 4)
+    make_learner(**largest, complete=(1e6,) * 4, partial=(0.0,) * 4).check(3, 4, 3)
+    make_learner(power=-0.1).check(3, 4, 3)
     with pytest.raises(ValueError, match=r"super learner (cannot be|is of other views)"):
-        make_learner(**changes).check(3, 4)
+        make_learner(**changes).check(3, 4, 3)

@@ -303,7 +303,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     @property
     def out_of_fold_(self) -> dict[str, dict[str, Any]]:
         """Scores on labels that were left out, by view and for all views; empty without any."""
-        return {} if self.model_.learner is None else self.model_.learner.scores
+        check_is_fitted(self)
+        return self.model_.out_of_fold
 
     def predict_proba(self, Xs: Views) -> Array:
         """Probabilities of the classes, from whichever views are present.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ def summarize_as_html(estimator: Any) -> str:
     True
     """
     model: Model = estimator.model_
-    sentences = [_describe_rows(model.trained_on)]
+    sentences = [_describe_rows(model)]
     if (found := model.view_similarity) is not None:
         sentences += describe_similarity(found, model.names, model.trained_on.get("linked", 0))[:1]
     parts = [
@@ -52,13 +52,14 @@ def summarize_as_html(estimator: Any) -> str:
     return f'<div class="hotview">{"".join(parts)}</div>'
 
 
-def _describe_rows(trained_on: Mapping[str, Any]) -> str:
+def _describe_rows(model: Model) -> str:
+    trained_on = model.trained_on
     parts = [f"{trained_on.get('linked', 0):,} linked rows"]
     if classes := trained_on.get("classes") or []:
         n_labels = sum(n for _, n in classes)
         parts.append(f"{n_labels:,} labels of {len(classes)} classes")
     text = ", ".join(parts) + "."
-    scores = (trained_on.get("out_of_fold") or {}).get("all views")
+    scores = model.out_of_fold.get("all views")
     if scores and classes:
         text += f" Accuracy on {scores['n']:,} labels that were left out: "
         text += f"{100 * scores['accuracy']:.1f} %."
@@ -70,7 +71,7 @@ def _describe_rows(trained_on: Mapping[str, Any]) -> str:
 def _list_views(model: Model) -> tuple[list[str], list[list[str]]]:
     """Return headings, and name, columns, unlinked rows and accuracy of every view."""
     unaligned = model.trained_on.get("unaligned", {})
-    scores, rows = model.trained_on.get("out_of_fold") or {}, []
+    scores, rows = model.out_of_fold, []
     for name, n_columns in list(model.n_features_per_view.items())[:_MAX_VIEWS]:
         cells = [name, f"{n_columns:,}", f"{unaligned.get(name, 0):,}"]
         if scores:

@@ -164,7 +164,7 @@ class _File:
         }
         model: Model = decode(Model, self.model, tensors, "model", made)
         _check_trained_on(model.trained_on)
-        decode(dict[str, _Scores], model.learner.scores if model.learner else {}, {}, "scores")
+        decode(dict[str, _Scores], model.out_of_fold, {}, "scores")
         return model
 
 

@@ -176,8 +176,7 @@ class Model:
         require((self.classes is None) == (self.learner is None), "its classes do not fit")
         if self.learner is not None and self.classes is not None:
             n_columns = [view.scaler.n_outputs for view in self.views]
-            widths = [[U.in_features for U in network.maps] for network in self.networks]
-            n_features = [int(n) for n in np.sum(widths, axis=0)]
+            n_features = [len(self.feature_names(name)) for name in self.names]
             self.learner.check(n_columns, n_features, len(self.classes))
             if (found := self.learner.disagreement) is not None:
                 found.check(S, math.log(R), "disagreement")
@@ -197,6 +196,11 @@ class Model:
     def view_labels(self) -> IntArray | None:
         """The group of every view, if linked rows show stable groups; else None."""
         return None if self.view_similarity is None else self.view_similarity.groups
+
+    @property
+    def out_of_fold(self) -> dict[str, dict[str, Any]]:
+        """Scores on labels that were left out, by view and for all views; empty without any."""
+        return {} if self.learner is None else self.learner.scores
 
     @property
     def device(self) -> torch.device:
@@ -310,7 +314,8 @@ class Model:
         alpha : float
             The share of sets that may miss the true class.
         """
-        sets, n_whole = score_sets(P, groups, self.learner and self.learner.set_scores, alpha)
+        assert self.learner is not None
+        sets, n_whole = score_sets(P, groups, self.learner.set_scores, alpha)
         if n_whole > 0:
             warn_user(
                 f"Expected at least {rows_needed(alpha)} labels that ensemble members left out, "

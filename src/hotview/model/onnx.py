@@ -337,7 +337,7 @@ def _portable(learner: SemiSupervised) -> SemiSupervised:
     return replace(learner, predictors=replace(predictors, views=views))
 
 
-def _traceable(predictor: Predictor) -> Predictor:
+def _traceable(predictor: Predictor) -> Any:
     """The same predictor, in operations of ONNX."""
     if not isinstance(predictor, KNNPredictor):
         return predictor

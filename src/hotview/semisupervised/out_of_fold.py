@@ -306,10 +306,11 @@ def _score_rows(
         by_view.append(torch.stack([x if x.ndim == 2 else x[0] for x in scores], dim=1))
     joint = torch.zeros_like(by_view[0][:, 0])
     for one in predictors.joint.values():
-        found = one.log_scores(inputs, present, outputs)
-        joint = found if found.ndim == 2 else found[0]
-    arrays = (torch.stack(by_view, dim=1), joint, rule.count_views(present))
-    return ScoresOutOfFold(*(x.cpu().numpy() for x in arrays), target), Xs
+        joint = one.log_scores(inputs, present, outputs)
+        joint = joint if joint.ndim == 2 else joint[0]
+    found = (torch.stack(by_view, dim=1), joint, rule.count_views(present))
+    of_views, of_joint, counts = (x.cpu().numpy() for x in found)
+    return ScoresOutOfFold(of_views, of_joint, counts, target), Xs
 
 
 def _leave_out_views(

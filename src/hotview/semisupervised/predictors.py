@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hotview._codec import require, require_array
+from hotview._codec import REGISTRIES, require, require_array
 from hotview._types import Array, IntArray
 from hotview.ot._backend import constant
 from hotview.semisupervised.knn import FLOOR, KNNPredictor
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PREDICTORS",
+    "FusionRule",
     "HeadPredictor",
     "JointHead",
     "LabeledView",
     "NetworkOutputs",
     "Predictor",
-    "FusionRule",
     "Predictors",
     "ViewInputs",
     "fusion_rule",
@@ -103,7 +103,6 @@ class Predictor(Protocol):
     others; `needs_networks` says whether it is used only where there are some.
     """
 
-    registry: ClassVar[dict[str, Any]] = {}
     name: ClassVar[str]
     prior_weights: ClassVar[tuple[float, float]]
     needs_networks: ClassVar[bool]
@@ -242,7 +241,6 @@ class JointRidge:
 class JointPredictor(Protocol):
     """Class scores of whichever views a row has."""
 
-    registry: ClassVar[dict[str, Any]] = {}
     name: ClassVar[str]
 
     def check(self, n_columns: Sequence[int], n_classes: int) -> None:
@@ -259,9 +257,9 @@ class JointPredictor(Protocol):
 
 
 #: predictors of one view, in the order of their scores
-PREDICTORS = Predictor.registry
-PREDICTORS.update({p.name: p for p in (KNNPredictor, RidgePredictor, HeadPredictor)})
-JointPredictor.registry.update({p.name: p for p in (JointRidge, JointHead)})
+PREDICTORS: dict[str, Any] = {p.name: p for p in (KNNPredictor, RidgePredictor, HeadPredictor)}
+REGISTRIES[Predictor] = PREDICTORS
+REGISTRIES[JointPredictor] = {p.name: p for p in (JointRidge, JointHead)}
 
 
 @dataclass(frozen=True)
@@ -338,9 +336,9 @@ class Predictors:
         fits = len(self.views) == len(n_columns) and len(self.joint) <= 1
         fits = fits and all(list(own) == list(self.views[0]) for own in self.views)
         require(fits and len(self.views[0]) > 0, "its predictors do not fit its views")
-        for own, *sizes in zip(self.views, n_columns, n_features, strict=True):
+        for own, columns, features in zip(self.views, n_columns, n_features, strict=True):
             for predictor in own.values():
-                predictor.check(*sizes, n_classes)
+                predictor.check(columns, features, n_classes)
         for joint in self.joint.values():
             joint.check(n_columns, n_classes)
 
@@ -431,7 +429,9 @@ def fusion_rule(data: Data, nodes: Sequence[NodeLabels]) -> FusionRule:
 class NetworkOutputs(Protocol):
     """What trained networks say about rows; one of `n_members` that are used together."""
 
-    features: Sequence[Sequence[tuple[Array, float]]]
+    @property
+    def features(self) -> Sequence[Sequence[tuple[Array, float]]]:
+        """From `encode_nodes`, of every network and view; empty where not fitted on graphs."""
 
     def member(self, i: int) -> NetworkOutputs:
         """Those of one network."""
