@@ -93,7 +93,7 @@ def evaluate(
 
 
 def _metrics(scores: Any, views: list[str]) -> Iterator[str | Table]:
-    from hotview.report.metric_tables import describe_metrics, metric_tables
+    from hotview.report.tables import describe_metrics, metric_tables
 
     tables = metric_tables(scores)
     titles = [f"{scores.n:,} rows, views {', '.join(views)}", *(x.title for x in tables[1:])]

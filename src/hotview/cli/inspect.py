@@ -142,9 +142,8 @@ def inspect(model: options.Model, json: options.Json = False) -> None:
 
 def _parts(facts: dict[str, Any], estimator: Any, federation: list[str]) -> Iterator[str | Table]:
     """What is printed about a model: lines and tables."""
-    from hotview.evaluation.record.model_summary import summarize_model
-    from hotview.report.chart_data import plan_matrix
     from hotview.report.tables import matrix_table
+    from hotview.report.view_data import plan_matrix
 
     yield f"{facts['estimator']} in {facts['file']} ({facts['bytes'] / 1e6:.1f} MB)"
     headings = {"unlinked rows": "unaligned", "unlinked with label": "unaligned_labeled"}
@@ -162,7 +161,7 @@ def _parts(facts: dict[str, Any], estimator: Any, federation: list[str]) -> Iter
         if similarity.within_classes is not None:
             yield similarity_table(similarity.within_classes, names, " within classes")
     if estimator.plan_ is not None:
-        plan = plan_matrix(summarize_model(estimator, seen=False), shares=True)
+        plan = plan_matrix(estimator, shares=True)
         yield matrix_table(plan.values, plan.rows, plan.columns, title=PLAN_TITLE)
     yield from (f"Warning at fit: {warning}" for warning in facts["warnings"])
     if command := facts["metadata"].get("command"):
