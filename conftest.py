@@ -42,7 +42,8 @@ def _reader_fork(monkeypatch):
     def read_in_fork(path, task, names=()):
         with TemporaryFile() as output:
             if (child := os.fork()) == 0:
-                faulthandler.disable()  # damaged files may crash it
+                faulthandler.disable()  # damaged files may crash it, without a word
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
                 try:
                     reader_process.write_output(output, task, str(path), names)
                 finally:

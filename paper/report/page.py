@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hotview._files import atomic_write, check_output_path
-from hotview.report.figures import save_figure
+from hotview.report.canvas import save_figure
 from paper.report.accuracy import accuracy_part
 from paper.report.averaged import averaged_part
 from paper.report.claims.listing import claims_part, list_claims

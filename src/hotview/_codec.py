@@ -14,12 +14,13 @@ import types
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = [
     "MAX_FLOAT",
@@ -32,11 +33,11 @@ __all__ = [
     "shorten",
 ]
 
-MAX_FLOAT = torch.finfo(torch.float32).max
+MAX_FLOAT = float(np.finfo(np.float32).max)
 _MAX_INT = 2**31
 _SCALARS: dict[Any, Any] = {int: int, float: float, bool: bool, str: str}
 
-Tensors = dict[str, Tensor]
+Tensors: TypeAlias = "dict[str, torch.Tensor]"
 #: by class, its kinds by name
 REGISTRIES: dict[Any, Mapping[str, Any]] = {}
 
@@ -74,13 +75,15 @@ def encode(
     >>> decode(list[torch.Tensor | None], [None, None], tensors, "x")
     [tensor([1., 1.]), None]
     """
+    import torch
+
     kind, origin, args = _resolve(kind)
     if value is None or kind is Any:
         return value
-    if kind is Tensor or origin is np.ndarray:
-        tensors[at] = value if kind is Tensor else torch.from_numpy(value.copy())
+    if kind is torch.Tensor or origin is np.ndarray:
+        tensors[at] = value if kind is torch.Tensor else torch.from_numpy(value.copy())
         return None
-    if args == (str, Tensor):
+    if args == (str, torch.Tensor):
         tensors |= {_join(at, name): tensor for name, tensor in value.items()}
         return None
     if getattr(kind, "encodes_itself", False):
@@ -126,16 +129,18 @@ def decode(
     Traceback (most recent call last):
     ValueError: its 'sizes.n' cannot be '3'
     """
+    import torch
+
     optional, (kind, origin, args) = types.NoneType in get_args(kind), _resolve(kind)
     if kind is Any:
         return data
-    if kind is Tensor or origin is np.ndarray:
+    if kind is torch.Tensor or origin is np.ndarray:
         _require_value(data is None, at, data)
         if at not in tensors:
             require(optional, f"it lacks {at!r}")
             return None
-        return tensors[at] if kind is Tensor else tensors[at].numpy()
-    if args == (str, Tensor):
+        return tensors[at] if kind is torch.Tensor else tensors[at].numpy()
+    if args == (str, torch.Tensor):
         _require_value(data is None, at, data)
         start = f"{at}."
         return {k.removeprefix(start): x for k, x in tensors.items() if k.startswith(start)}

@@ -17,7 +17,9 @@ def test_results_are_sentences(model):
     estimator = load_model(model)
     scores = {"n": 40, "accuracy": 0.954, "expected": False}
     taught = {"n": 12, "accuracy": 0.61, "expected": True}
-    estimator.trained_on_["out_of_fold"] = {"blood": scores, "scan": taught}
+    out_of_fold = estimator.out_of_fold_
+    out_of_fold.clear()
+    out_of_fold |= {"blood": scores, "scan": taught}
     networks, shared, within, space, observed, expected = result_lines(estimator)
     assert networks.startswith("Networks: 2; epochs: 2; ")
     assert shared.startswith("By 40 linked rows, 'blood' and 'scan' ")
@@ -28,13 +30,13 @@ def test_results_are_sentences(model):
     assert expected.endswith("expect an accuracy of about 61 %.")
     scores |= {"log_loss": 0.5, "prior_log_loss": 1.0, "standard_error": 0.1}
     change = {"n": 40, "increase": 0.3, "low": 0.1, "high": 0.5}
-    estimator.trained_on_["out_of_fold"] = {
+    out_of_fold |= {
         "blood": {**scores, "loss_without": change},
         "scan": {**scores, "loss_without": {**change, "low": -0.1}},
         "all views": {**scores, "loss_without": None},
     }
     assert result_lines(estimator)[-1].startswith("Keep 'blood': without it, the log loss on 40 ")
-    estimator.trained_on_["out_of_fold"] = {}
+    out_of_fold.clear()
     assert len(result_lines(estimator)) == 4
     scores = assess(["ill"] * 3 + ["well"], [[0.6, 0.4]] * 4, ["ill", "well"])
     assert result_lines(estimator, scores)[-1] == (

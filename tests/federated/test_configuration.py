@@ -94,7 +94,7 @@ def test_what_is_wrong_is_refused(tmp_path, text, why):
 
 def columns_of(own):
     (_, view), *_ = own.preprocessing["views"]
-    return [name for name, *_ in view["columns"]]
+    return [column if isinstance(column, str) else column[0] for column in view["columns"]]
 
 
 def test_an_organization_holds_what_its_file_says(tables):

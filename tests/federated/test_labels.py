@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import torch
-from hotview.semisupervised.fusion import fit_pool
 from sklearn.linear_model import LogisticRegression
 from small_federation import session_of
 from torch.nn.functional import cross_entropy, log_softmax
@@ -113,10 +112,10 @@ def test_who_is_right_counts_more(n_classes):
     codes, _, said, teaching, held = linked(n_classes)
     pool, head = fit(said, codes, {}, teaching, held, n_classes)
     assert head == {}
-    assert pool.partial[0] > 3 * pool.partial[1]
+    assert pool.predictors[0][0] > 3 * pool.predictors[1][0]
     turned = {name: said[name] for name in ("b", "a")}
     other, _ = fit(turned, codes, {}, teaching, held, n_classes)
-    assert other.partial[1] > 3 * other.partial[0]
+    assert other.predictors[1][0] > 3 * other.predictors[0][0]
 
 
 def test_only_labels_that_were_held_out_count():
@@ -135,7 +134,7 @@ def test_only_labels_that_were_held_out_count():
 def test_nobody_held_out_counts_all_views_alike(n_classes):
     codes, features, _, *_ = linked(n_classes)
     everybody = np.arange(len(codes))
-    equal = fit_pool([], 2, np.random.default_rng(0))
+    equal = fit_fusion({}, None, codes[:0], 2, 0)
     for given in ({}, features):
         pool, head = fit({}, codes, given, everybody, [], n_classes)
         assert pool == equal
@@ -156,7 +155,7 @@ def test_the_joint_head_is_a_logistic_regression_of_those_who_teach(n_classes):
     found = log_softmax(torch.from_numpy(F @ head["weight"].T + head["bias"]), 1)
     np.testing.assert_allclose(found, truth, atol=1e-10)
     without, _ = fit(said, codes, {}, teaching, held, n_classes)
-    assert pool.partial == without.partial  # which are about rows that lack a view
+    assert pool.predictors == without.predictors  # which are about rows that lack a view
     assert pool.complete != without.complete
 
 

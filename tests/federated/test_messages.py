@@ -70,14 +70,14 @@ def test_other_types_are_neither_sent_nor_taken(dtype):
         Message("round", {}, {"x": x})
     if dtype not in (">f4", "object"):  # which the format lacks
         with pytest.raises(ValueError, match=f"it holds arrays of .*{dtype}"):
-            Message.from_bytes(packed({"version": 2, "kind": "round", "metadata": {}}, {"x": x}))
+            Message.from_bytes(packed({"version": 3, "kind": "round", "metadata": {}}, {"x": x}))
 
 
 @pytest.mark.parametrize("number", ("NaN", "-Infinity", "1e999"))
 def test_facts_that_are_no_numbers_are_neither_sent_nor_taken(number):
     with pytest.raises(ValueError, match="JSON"):
         Message("round", {"x": float(number)}).to_bytes()
-    text = '{"version": 2, "kind": "label_loss", "metadata": {"curvature": %s}}'
+    text = '{"version": 3, "kind": "label_loss", "metadata": {"curvature": %s}}'
     Message.from_bytes(save({}, {"hotview": text % "0.25"}))
     with pytest.raises(ValueError, match="it is no message"):
         Message.from_bytes(save({}, {"hotview": text % number}))
@@ -86,15 +86,15 @@ def test_facts_that_are_no_numbers_are_neither_sent_nor_taken(number):
 @pytest.mark.parametrize(
     "told",
     (
-        {"version": 2, "kind": "steal", "metadata": {}},
-        {"version": 2, "kind": "round", "metadata": [1]},
-        {"version": 1, "kind": "round", "metadata": {}},
+        {"version": 3, "kind": "steal", "metadata": {}},
+        {"version": 3, "kind": "round", "metadata": [1]},
+        {"version": 2, "kind": "round", "metadata": {}},
         ["version", "kind", "metadata"],
         None,
     ),
 )
 def test_facts_of_another_form_are_refused(told):
-    problem = r"it (is (no message|of no known kind)|has version 1 .* same release of hotview)"
+    problem = r"it (is (no message|of no known kind)|has version 2 .* same release of hotview)"
     with pytest.raises(ValueError, match=problem):
         Message.from_bytes(packed(told))
 
@@ -102,7 +102,7 @@ def test_facts_of_another_form_are_refused(told):
 @pytest.mark.parametrize("text", ("\ud800", "two\nlines", "\x1b[31m", "\u2028", "x" * 1001))
 def test_texts_that_are_no_line_are_refused(text):
     for metadata in ({text: 1}, {"a": [{"b": text}]}):
-        given = packed({"version": 2, "kind": "hello", "metadata": metadata})
+        given = packed({"version": 3, "kind": "hello", "metadata": metadata})
         with pytest.raises(ValueError, match="it holds a text that is no line"):
             Message.from_bytes(given)
     with pytest.raises(ValueError, match="it holds a text that is no line"):
@@ -164,7 +164,7 @@ def test_a_damaged_message_is_refused_or_still_one(data):
 
 
 def test_what_takes_much_memory_is_refused_unread(monkeypatch):
-    long = packed({"version": 2, "kind": "round", "metadata": {"x": "x" * 2**20}})
+    long = packed({"version": 3, "kind": "round", "metadata": {"x": "x" * 2**20}})
     whole = sample().to_bytes()
     monkeypatch.setattr(messages, "_MAX_BYTES", len(whole))
     Message.from_bytes(whole)

@@ -44,9 +44,14 @@ class Trained:
     def pooled(self, names):
         """What views say together, by the weights that the label holder found."""
         pool = self.channel.to(HOLDER)[-1][0].metadata["pool"]
-        weights = [pool["partial"][pool["names"].index(name)] for name in names]
-        total = sum(w * self.said(name) for w, name in zip(weights, names, strict=True))
-        return softmax(total / len(names) ** pool["power"], axis=1)
+        of_all = len(names) == len(NAMES)
+        scale = 1 if of_all else len(names) ** -pool["power"]
+        total = 0.0
+        for name in names:
+            s = pool["names"].index(name)
+            weight = pool["complete" if of_all else "partial"][s] * scale
+            total = total + weight * pool["single"][s] * self.said(name)
+        return softmax(total, axis=1)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +124,8 @@ def test_shared_features_give_a_joint_head(sharing, tmp_path):
     pool, head = finish.metadata["pool"], finish.arrays
     F = np.concatenate([sharing.features(name) for name in NAMES], axis=1)
     joint = log_softmax(F @ head["weight"].T + head["bias"], axis=1)
-    said = [*(sharing.said(name) for name in NAMES), joint]
+    said = [w * sharing.said(name) for w, name in zip(pool["single"], NAMES, strict=True)]
+    said.append(joint)
     truth = softmax(sum(w * x for w, x in zip(pool["complete"], said, strict=True)), axis=1)
     for name in NAMES:
         note = hv.load(sharing.parts[name]).metadata_["federated"]
@@ -144,7 +150,8 @@ def test_of_somebody_who_was_absent_in_the_end_nothing_is_presumed(sharing, tmp_
     facts = {
         **finish.metadata,
         "head": present,
-        "pool": {"names": present, "complete": [1.0] * 3, "partial": [1.0] * 2, "power": 1.0},
+        "pool": {"names": present, "power": 1.0, "complete": [1.0] * 3}
+        | dict.fromkeys(("single", "partial"), [1.0] * 2),
     }
     head = {"weight": finish.arrays["weight"][:, :8], "bias": finish.arrays["bias"]}
     paths = []

@@ -35,7 +35,8 @@ def trained(settings=SETTINGS):
         Q = torch.randn(3, 4, generator=random).sort(1).values
         arrays = {"quantiles": Q.numpy(), "moment": np.eye(2, dtype=np.float32)}
         updates[name] = Message("round", {"round": 1}, arrays)
-    pool = SentPool(NAMES, [1.0] * (n + 1), [1.0] * n, 0.5) if settings.label_holder else None
+    weights = [1.0] * n, [1.0] * (n + 1), [1.0] * n
+    pool = SentPool(NAMES, *weights, 0.5) if settings.label_holder else None
     row = {"epoch": 1, "loss": 0.5, "present": n, "bytes": 100}
     dropped = [{"round": 1, "name": "st", "reason": "late"}]
     privacy = {"st": {"epsilon": 1.0, "delta": 1e-5}}

@@ -365,7 +365,7 @@ def fit_fusion(
         of_views = np.stack(by_view, axis=1)[:, :, None]
         folds = [ScoresOutOfFold(of_views, of_head, present, target[labeled])]
     equal, random = np.full((n_views, n_classes), -np.log(n_classes)), np.random.default_rng(seed)
-    return fit_super_learner(folds, equal, [True] * n_views, random, PriorWeights.of(["head"]))
+    return fit_super_learner(folds, equal, [True] * n_views, random, _PRIOR_WEIGHTS)
 
 
 def fit_head(F: Array | None, codes: IntArray, rows: IntArray, n_classes: int) -> dict[str, Array]:

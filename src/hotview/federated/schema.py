@@ -186,15 +186,19 @@ class SentPool:
     def check(self, names: Sequence[str]) -> None:
         """Raise an error unless these are weights of some of these names."""
         check_known(self.names, names)
-        require(len(self.single) == len(self.names), "its pool is of other views than it has")
-        self.weights(self.names, 2).check(len(self.names), 2, 1)
+        n, sizes = len(self.names), map(len, (self.single, self.complete, self.partial))
+        require([*sizes] == [n, n + 1, n], "its pool is of other views than it has")
+        self.weights(self.names, 2).check(n, 2, 1)
 
     def weights(self, names: Sequence[str], n_classes: int) -> SuperLearner:
-        """The weights of some of its views, with equal priors."""
-        chosen = [self.names.index(name) for name in names]
+        """The weights of some of its views, with equal priors; some alone are never complete."""
+        chosen, n = [self.names.index(name) for name in names], len(names)
+        complete = [self.complete[s] for s in (*chosen, -1)]
+        if n < len(self.names):
+            complete = [*(self.partial[s] * n**-self.power for s in chosen), 0.0]
         return SuperLearner(
             tuple((self.single[s],) for s in chosen),
-            tuple(self.complete[s] for s in (*chosen, -1)),
+            tuple(complete),
             (*(self.partial[s] for s in chosen), 0.0),
             self.power,
             ((-math.log(n_classes),) * n_classes,) * len(chosen),

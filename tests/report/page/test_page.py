@@ -12,6 +12,7 @@ from hotview.evaluation.importance import Effects
 from hotview.evaluation.metrics import Difference, Estimate
 from hotview.evaluation.scores import MAJORITY, BaselineScore
 from hotview.report.page import make_section, page, write_report
+from hotview.similarity import PairSimilarity
 from hotview.training.trainer import History
 from tests.report.records import MultiViewEncoder, change, histories_of, make, with_similarity
 
@@ -243,11 +244,11 @@ def test_the_numbers_of_a_pair_and_dashes_without_enough_linked_rows(record):
     assert table_rows(text)[0] == ["pix – fac", "0.88", "0.68 to 0.93", "0.001", "60"]
     assert "within classes" not in text
     X = np.full((4, 4), np.nan)
-    X[0, 1] = 0.5
+    X[:2, :2] = 0.5
     parts = dict.fromkeys(("value", "low", "high", "p_value"), X)
-    parts |= {"n_rows": np.full((4, 4), 7), "groups": None}
-    within = replace(record.model.view_similarity_.within_classes, value=X)
-    found = replace(record.model.view_similarity_, **parts, within_classes=within)
+    parts["n_rows"] = np.full((4, 4), 7)
+    within = PairSimilarity(**parts)
+    found = replace(record.model.view_similarity_, **parts, within_classes=within, groups=None)
     text = section("similarity", record, view_similarity_=found)
     assert table_rows(text)[1][1:] == ["–", "–", "–", "–", "7"]
     assert text.count("<circle") == text.count("<figure>") == 1  # nothing is significant
@@ -293,7 +294,7 @@ def test_rows_of_the_plan_sum_to_one_and_nothing_is_concluded_from_it_alone(reco
 
 def test_pairwise_plans_leave_the_diagonal_blank(record):
     W = (np.ones((4, 4)) - np.eye(4)) / 12
-    plan = replace(record.model.plan_, W=W, C=W, std=None, mask=np.eye(4, dtype=bool))
+    plan = replace(record.model.plan_, W=W, C=W, g=W[0], std=None, mask=W == 0)
     text = section("plan", record, plan_=plan)
     assert text.count('class="heat"') == 12
     assert "equation (10)" in text
