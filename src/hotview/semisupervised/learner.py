@@ -144,13 +144,13 @@ class SemiSupervised:
         """
         present = self.rule.find_present(Xs)
         counts = self.rule.count_views(present)
-        weights, of_joint = self.weights.weigh_views(counts)
-        rows = {s: ViewInputs.of(s, X.nan_to_num().double(), outputs) for s, X in Xs.items()}
-        shared = self.weights.mean_log_prior(counts)
-        by_member = shared.new_zeros(1, 1, 1)
-        for s, own in rows.items():
-            pairs = zip(self.predictors.log_scores(s, own), self.weights.predictors[s], strict=True)
-            for score, weight in pairs:
+        weights, of_joint, shared = self.weights.weigh_views(counts)
+        rows, by_member = {}, shared.new_zeros(1, 1, 1)
+        for s, X in Xs.items():
+            own = rows[s] = ViewInputs.of(s, X.nan_to_num().double(), outputs)
+            predictors = self.predictors.views[s].values()
+            for predictor, weight in zip(predictors, self.weights.predictors[s], strict=True):
+                score = predictor.log_scores(own)
                 weighted = score * (weights[:, s : s + 1] * weight)
                 if score.ndim == 2:
                     shared = shared + weighted

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PREDICTORS",
+    "FusionRule",
     "HeadPredictor",
     "JointHead",
     "LabeledView",
     "NetworkOutputs",
     "Predictor",
-    "FusionRule",
     "Predictors",
     "ViewInputs",
     "fusion_rule",
@@ -344,10 +344,6 @@ class Predictors:
         for joint in self.joint.values():
             joint.check(n_columns, n_classes)
 
-    def log_scores(self, s: int, rows: ViewInputs) -> list[Tensor]:
-        """Log-likelihoods of the classes by every predictor of view s."""
-        return [predictor.log_scores(rows) for predictor in self.views[s].values()]
-
     def condense(self, random: np.random.Generator) -> Predictors:
         """The same predictors, smaller where they can be.
 
@@ -391,9 +387,11 @@ class FusionRule:
 
     def find_present(self, Xs: Mapping[int, Tensor]) -> Tensor:
         """Which views every row has, (n_rows, n_views), by standardized rows of some views."""
-        absent = {s: X[:, 0].isnan() for s, X in Xs.items()}  # single NaN were validated
-        nowhere = torch.ones_like(next(iter(absent.values())))
-        return torch.stack([~absent.get(s, nowhere) for s in range(len(self.n_classes))], dim=1)
+        nowhere = torch.zeros_like(next(iter(Xs.values()))[:, 0], dtype=torch.bool)
+        present = [nowhere] * len(self.n_classes)
+        for s, X in Xs.items():
+            present[s] = ~X[:, 0].isnan()  # single NaN were validated
+        return torch.stack(present, dim=1)
 
     def count_views(self, present: Tensor) -> Tensor:
         """Which of a row's views count: those whose labels have most classes."""

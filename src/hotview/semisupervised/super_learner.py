@@ -164,16 +164,16 @@ class SuperLearner:
         Tensor
             Equal for all classes in rows in which no view counts.
         """
-        weight, of_joint = self.weigh_views(present)
+        weight, of_joint, log_prior = self.weigh_views(present)
         predictors = constant(self.predictors, scores.device, scores.dtype)
         by_view = (scores * predictors.unsqueeze(2)).sum(2)
-        pooled = (by_view * weight.unsqueeze(2)).sum(1) + self.mean_log_prior(present)
+        pooled = (by_view * weight.unsqueeze(2)).sum(1) + log_prior
         if joint is not None:
             pooled = pooled + joint * of_joint
         return pooled.log_softmax(1)
 
-    def weigh_views(self, present: Tensor) -> tuple[Tensor, Tensor]:
-        """Weights of every row's views and of its joint predictor.
+    def weigh_views(self, present: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Weights of every row's views and of its joint predictor, and its prior.
 
         Parameters
         ----------
@@ -186,22 +186,19 @@ class SuperLearner:
             u_s n^(−a); 0 for views that do not count.
         joint : Tensor of float64, shape (n_rows, 1)
             u_0; 0 in rows of one view.
+        log_prior : Tensor of float64, shape (n_rows, n_classes)
+            The mean of log π over the views that count.
         """
         device = present.device
         number = present.sum(1, keepdim=True).clamp_min(1).double()
+        log_prior = present.double() / number @ constant(self.log_prior, device)
         n_views = present.shape[1]
         partial, complete = constant(self.partial, device), constant(self.complete, device)
         weight = partial[:n_views] * number**-self.power
         weight = complete[:n_views].where(number == n_views, weight)
         of_joint = complete[-1].where(number == n_views, partial[-1])
         weight = weight.where(number > 1, torch.ones_like(weight))
-        return weight * present, of_joint * (number > 1)
-
-    def mean_log_prior(self, present: Tensor) -> Tensor:
-        """The mean of log π over the views of every row that count, (n_rows, n_classes)."""
-        log_prior = constant(self.log_prior, present.device)
-        share = present.double() / present.sum(1, keepdim=True).clamp_min(1)
-        return share @ log_prior
+        return weight * present, of_joint * (number > 1), log_prior
 
 
 def fit_super_learner(
