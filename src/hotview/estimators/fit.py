@@ -34,7 +34,7 @@ from hotview.model.model import Model
 from hotview.model.parameters import encoders_of, hidden_of, pick_device
 from hotview.nn.batched import NetworkOutputs
 from hotview.semisupervised.learner import SemiSupervised
-from hotview.semisupervised.soft_labels import PseudoLabels, propagate_labels
+from hotview.semisupervised.soft_labels import NodeLabels, PseudoLabels, propagate_labels
 from hotview.training.checkpoint import Checkpoint
 
 
@@ -100,7 +100,7 @@ def prepare(data: Data, p: Mapping[str, Any], states: Sequence[Any], start: floa
     graphs = build_graphs(rows, p, randoms[0])
     n_folds = len(randoms) if len(randoms) > 1 and p.get("fusion") == "weighted" else 0
     folds = make_folds(rows.data, len(randoms), n_folds, randoms[0].numpy("folds"))
-    pseudo, nodes = None, [[] for _ in folds]
+    pseudo, nodes = None, [list[NodeLabels]() for _ in folds]
     if p.get("pseudo_labels", False):
         for_labels = [random.numpy("soft labels") for random in randoms]
         pseudo = propagate_labels(graphs.graphs, rows.data, folds, for_labels)

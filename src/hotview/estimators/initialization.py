@@ -10,7 +10,7 @@ import torch
 from sklearn.decomposition import PCA
 from torch import Tensor, nn
 
-from hotview.estimators.randomness import Randomness
+from hotview.estimators.randomness import Generators, Randomness
 from hotview.estimators.rows import Graphs
 from hotview.losses import Coupling, Planner
 from hotview.nn.multiview import MultiViewNetwork
@@ -128,7 +128,7 @@ def start_at_targets(
 
 
 def start_references(
-    network: MultiViewNetwork, coupling: Coupling, data: TrainingRows, random: Randomness
+    network: MultiViewNetwork, coupling: Coupling, data: TrainingRows, random: Generators
 ) -> None:
     """Initialize every reference with a sample of the latents of one group of similar views.
 

@@ -182,8 +182,8 @@ class Model:
         require((self.classes is None) == (self.learner is None), "its classes do not fit")
         if self.learner is not None and self.classes is not None:
             n_columns = [view.scaler.n_outputs for view in self.views]
-            widths = [[U.in_features for U in network.maps] for network in self.networks]
-            n_features = [int(n) for n in np.sum(widths, axis=0)]
+            widths = [[U.weight.shape[1] for U in network.maps] for network in self.networks]
+            n_features = np.sum(widths, axis=0).tolist()
             self.learner.check(n_columns, n_features, len(self.classes))
             if (found := self.learner.disagreement) is not None:
                 found.check(S, math.log(R), "disagreement")
@@ -315,7 +315,8 @@ class Model:
         alpha : float
             The share of sets that may miss the true class.
         """
-        sets, n_whole = score_sets(P, groups, self.learner and self.learner.set_scores, alpha)
+        scores = None if self.learner is None else self.learner.set_scores
+        sets, n_whole = score_sets(P, groups, scores, alpha)
         if n_whole > 0:
             warn_user(
                 f"Expected at least {rows_needed(alpha)} labels that ensemble members left out, "

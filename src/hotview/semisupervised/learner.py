@@ -24,7 +24,7 @@ from hotview.semisupervised.calibration import (
     log_mean,
 )
 from hotview.semisupervised.class_prior import replace_prior
-from hotview.semisupervised.graph import ViewGraph, refine_graph
+from hotview.semisupervised.graph import ViewGraph, refine_graph, take_rows
 from hotview.semisupervised.out_of_fold import (
     LeftOut,
     fit_other_folds,
@@ -37,8 +37,6 @@ from hotview.semisupervised.predictors import (
     NetworkOutputs,
     Predictors,
     ViewInputs,
-    fusion_rule,
-    take_rows,
 )
 from hotview.semisupervised.ridge import thin_rows
 from hotview.semisupervised.soft_labels import NodeLabels, PseudoLabels, label_fold
@@ -224,7 +222,7 @@ class SemiSupervised:
             replaced = replace_prior(log_prior, class_prior, class_weight, data.known.classes)
         prior = tuple(map(tuple, replaced.tolist()))  # by which rows are predicted
         known = [n > 0 for n in data.labels_per_view]
-        rule = fusion_rule(data, nodes)
+        rule = FusionRule.of(data, nodes)
         if pseudo is None and (fusion == "average" or joint_only):
             learner = cls.of_heads(data, joint_only=joint_only)
         else:
@@ -256,7 +254,7 @@ class SemiSupervised:
         joint = bool(predictors.joint)
         equal = _equal_prior(data)
         weights = average_predictors(equal, joint=joint, joint_only=joint and joint_only)
-        return cls(fusion_rule(data, nodes), predictors, weights)
+        return cls(FusionRule.of(data, nodes), predictors, weights)
 
     def _measure_disagreement(self, data: Data, outputs: NetworkOutputs) -> ScoresByViews:
         """Disagreement about training rows of one view, of several and of all.

@@ -16,14 +16,12 @@ from torch import Tensor
 from hotview._types import Array, IntArray
 from hotview.data import Data
 from hotview.semisupervised.calibration import draw_subsets
-from hotview.semisupervised.graph import ViewGraph
+from hotview.semisupervised.graph import ViewGraph, take_rows
 from hotview.semisupervised.predictors import (
     FusionRule,
     NetworkOutputs,
     Predictors,
     ViewInputs,
-    fusion_rule,
-    take_rows,
 )
 from hotview.semisupervised.ridge import thin_rows
 from hotview.semisupervised.soft_labels import NodeLabels, PseudoLabels
@@ -275,7 +273,7 @@ def score_left_out(
         else:
             nodes, features = pseudo.nodes[i], [] if member is None else member.features
             predictors = Predictors.fit(graphs, nodes, fold, pseudo.log_prior, features)
-        rule, views = fusion_rule(fold, nodes), list(data.views.values())
+        rule, views = FusionRule.of(fold, nodes), list(data.views.values())
         score = partial(_score_rows, rule, predictors, views, graphs, member)
         scores, Xs = score(rows, target)
         kept = draw_subsets(rows >= 0)
@@ -307,14 +305,15 @@ def _score_rows(
         if graphs:
             own = torch.from_numpy(graphs[s].node_numbers(rows[:, s])).to(X.device)
         inputs[s] = ViewInputs.of(s, X.nan_to_num(), outputs, own)
-        scores = [one.log_scores(inputs[s]) for one in predictors.views[s].values()]
-        by_view.append(torch.stack([x if x.ndim == 2 else x[0] for x in scores], dim=1))
+        of_view = [one.log_scores(inputs[s]) for one in predictors.views[s].values()]
+        by_view.append(torch.stack([x if x.ndim == 2 else x[0] for x in of_view], dim=1))
     joint = torch.zeros_like(by_view[0][:, 0])
     for one in predictors.joint.values():
         found = one.log_scores(inputs, present, outputs)
         joint = found if found.ndim == 2 else found[0]
-    arrays = (torch.stack(by_view, dim=1), joint, rule.count_views(present))
-    return ScoresOutOfFold(*(x.cpu().numpy() for x in arrays), target), Xs
+    of_views, counts = torch.stack(by_view, dim=1), rule.count_views(present)
+    scored = of_views.cpu().numpy(), joint.cpu().numpy(), counts.cpu().numpy()
+    return ScoresOutOfFold(*scored, target), Xs
 
 
 def _leave_out_views(

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from hotview._codec import require, require_array
-from hotview._types import Array, IntArray
+from hotview._types import Array
 from hotview.ot._backend import constant
 from hotview.semisupervised.knn import FLOOR, KNNPredictor
 from hotview.semisupervised.ridge import RidgePredictor, fit_joint_ridge
@@ -36,8 +36,6 @@ __all__ = [
     "Predictor",
     "Predictors",
     "ViewInputs",
-    "fusion_rule",
-    "take_rows",
 ]
 
 
@@ -103,13 +101,12 @@ class Predictor(Protocol):
     others; `needs_networks` says whether it is used only where there are some.
     """
 
-    registry: ClassVar[dict[str, Any]] = {}
     name: ClassVar[str]
     prior_weights: ClassVar[tuple[float, float]]
     needs_networks: ClassVar[bool]
 
     @classmethod
-    def fit(cls, view: LabeledView) -> Self:
+    def fit(cls, view: LabeledView) -> Predictor:
         """Fit it to labels of the nodes of a graph."""
 
     def log_scores(self, rows: ViewInputs) -> Tensor:
@@ -118,10 +115,10 @@ class Predictor(Protocol):
     def check(self, n_columns: int, n_features: int, n_classes: int) -> None:
         """Raise an error unless it takes rows of this size, and tells so many classes."""
 
-    def condense(self, random: np.random.Generator) -> Self:
+    def condense(self, random: np.random.Generator) -> Predictor:
         """A smaller predictor for new rows, if it has one."""
 
-    def to(self, device: torch.device | str) -> Self:
+    def to(self, device: torch.device | str) -> Predictor:
         """The same predictor on another device."""
 
 
@@ -242,7 +239,6 @@ class JointRidge:
 class JointPredictor(Protocol):
     """Class scores of whichever views a row has."""
 
-    registry: ClassVar[dict[str, Any]] = {}
     name: ClassVar[str]
 
     def check(self, n_columns: Sequence[int], n_classes: int) -> None:
@@ -254,14 +250,17 @@ class JointPredictor(Protocol):
     def scores_without(self, Xs: Mapping[int, Tensor]) -> Tensor:
         """Scores without each of the views, (n_rows, n_views, n_classes)."""
 
-    def to(self, device: torch.device | str) -> Self:
+    def to(self, device: torch.device | str) -> JointPredictor:
         """The same predictor on another device."""
 
 
 #: predictors of one view, in the order of their scores
-PREDICTORS = Predictor.registry
-PREDICTORS.update({p.name: p for p in (KNNPredictor, RidgePredictor, HeadPredictor)})
-JointPredictor.registry.update({p.name: p for p in (JointRidge, JointHead)})
+PREDICTORS: dict[str, type[Predictor]] = {
+    p.name: p for p in (KNNPredictor, RidgePredictor, HeadPredictor)
+}
+# Where files hold one of several classes, their names tell which.
+Predictor.registry = PREDICTORS  # type: ignore[attr-defined]
+JointPredictor.registry = {p.name: p for p in (JointRidge, JointHead)}  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
@@ -338,9 +337,9 @@ class Predictors:
         fits = len(self.views) == len(n_columns) and len(self.joint) <= 1
         fits = fits and all(list(own) == list(self.views[0]) for own in self.views)
         require(fits and len(self.views[0]) > 0, "its predictors do not fit its views")
-        for own, *sizes in zip(self.views, n_columns, n_features, strict=True):
+        for own, columns, width in zip(self.views, n_columns, n_features, strict=True):
             for predictor in own.values():
-                predictor.check(*sizes, n_classes)
+                predictor.check(columns, width, n_classes)
         for joint in self.joint.values():
             joint.check(n_columns, n_classes)
 
@@ -377,6 +376,19 @@ class FusionRule:
     n_classes: tuple[int, ...]
     log_prior: tuple[float, ...]
 
+    @classmethod
+    def of(cls, data: Data, nodes: Sequence[NodeLabels]) -> FusionRule:
+        """That of the labels of data, and of the nodes of every view, if these have any."""
+        n_known, target = data.labels_per_view, data.known.of(data.complete)
+        if min(n_known) < max(n_known) and (target < 0).any():  # labels are transferred to all
+            n_known = [max(n_known)] * len(n_known)
+        for s, of_view in enumerate(nodes):
+            n_known[s] = max(n_known) if of_view.taught else n_known[s]
+        own = [codes[data.labeled_in(s)] for s, codes in enumerate(data.codes)]
+        every = np.concatenate([target[target >= 0], *own])
+        counts = np.bincount(every, minlength=len(data.known.classes)) + 1
+        return cls(tuple(n_known), tuple(np.log(counts / counts.sum()).tolist()))
+
     def check(self, n_views: int, n_classes: int) -> None:
         """Raise an error unless it is of as many views and classes."""
         sizes = (len(self.n_classes), len(self.log_prior))
@@ -405,31 +417,12 @@ class FusionRule:
         return fused.masked_fill(~present.any(1, keepdim=True), torch.nan)
 
 
-def fusion_rule(data: Data, nodes: Sequence[NodeLabels]) -> FusionRule:
-    """Which views count, by the labels that their predictors are trained on.
-
-    Parameters
-    ----------
-    data : Data
-        The labels.
-    nodes : sequence of NodeLabels
-        Labels of the nodes of every view; none without pseudo-labels.
-    """
-    n_known, target = data.labels_per_view, data.known.of(data.complete)
-    if min(n_known) < max(n_known) and (target < 0).any():  # labels are transferred to every view
-        n_known = [max(n_known)] * len(n_known)
-    for s, of_view in enumerate(nodes):
-        n_known[s] = max(n_known) if of_view.taught else n_known[s]
-    own = [codes[data.labeled_in(s)] for s, codes in enumerate(data.codes)]
-    every = np.concatenate([target[target >= 0], *own])
-    counts = np.bincount(every, minlength=len(data.known.classes)) + 1
-    return FusionRule(tuple(n_known), tuple(np.log(counts / counts.sum()).tolist()))
-
-
 class NetworkOutputs(Protocol):
     """What trained networks say about rows; one of `n_members` that are used together."""
 
-    features: Sequence[Sequence[tuple[Array, float]]]
+    @property
+    def features(self) -> Sequence[Sequence[tuple[Array, float]]]:
+        """From `encode_nodes`, of every network and view."""
 
     def member(self, i: int) -> NetworkOutputs:
         """Those of one network."""
@@ -439,21 +432,3 @@ class NetworkOutputs(Protocol):
 
     def joint_logits(self, features: Mapping[int, Tensor]) -> Tensor:
         """Logits by the joint heads, (n_members, n_rows, n_classes), from features of all views."""
-
-
-def take_rows(views: Sequence[Any], rows: IntArray) -> dict[int, Tensor]:
-    """Standardized rows of individuals, by number of the view; NaN where one is absent.
-
-    Parameters
-    ----------
-    views : sequence of RowSource
-        The views.
-    rows : ndarray of int64, shape (n_rows, n_views)
-        Numbers of individuals' rows in every view, −1 where absent.
-    """
-    Xs = {}
-    for s, view in enumerate(views):
-        X = view.take_on_all_ranks(np.maximum(rows[:, s], 0))
-        absent = torch.from_numpy(rows[:, s] < 0).to(X.device)
-        Xs[s] = X.masked_fill(absent.unsqueeze(1), torch.nan)
-    return Xs

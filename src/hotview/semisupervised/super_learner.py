@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
+from scipy.special import log_softmax
 from torch import Tensor
 
 from hotview._codec import require, shorten
@@ -238,12 +239,20 @@ def fit_super_learner(
     equal_partial = np.r_[np.ones(n_views), prior.joint]
     log_pi = tuple(map(tuple, log_prior.tolist()))
     if sum(len(fold.target) for fold in folds) == 0:
-        weights = tuple(tuple(map(float, w)) for w in start)
-        return SuperLearner(weights, _floats(equal), _floats(equal_partial), prior.power, log_pi)
+        return SuperLearner(
+            tuple(map(_floats, start)), _floats(equal), _floats(equal_partial), prior.power, log_pi
+        )
     rows = ScoresOutOfFold.concatenate(folds)
-    w = np.array(
-        [_fit_predictors(rows, s, start[s], log_prior[s], prior.shrinkage) for s in range(n_views)]
-    )
+    w = np.array(start, dtype=np.float64)
+    for s, log_pi_s in enumerate(log_prior):
+        has = rows.present[:, s]
+        scores, target = rows.scores[has, s], rows.target[has]
+        if len(target) > 0:
+            w[s] = fit_weights(scores, target, log_pi_s, w[s], prior.shrinkage)
+            log_p = log_softmax(np.einsum("nmk,m->nk", scores, w[s]) + log_pi_s, axis=1)
+            loss = log_softmax(log_pi_s)[target] - log_p[np.arange(len(target)), target]
+            if len(target) >= _MIN_ROWS and loss.mean() > loss.std() / np.sqrt(len(target)):
+                w[s] = 0.0
     by_view = np.einsum("nsmk,sm->nsk", rows.scores, w)
     # The joint predictor is one more: rows of one view do not ask it.
     by_view = np.concatenate([by_view, rows.joint[:, None]], axis=1)
@@ -315,24 +324,6 @@ def fit_weights(
     return x
 
 
-def _fit_predictors(
-    rows: ScoresOutOfFold, s: int, start: Sequence[float], log_pi: Array, shrinkage: float
-) -> Array:
-    """Weights of the predictors of view s, from rows that have it."""
-    from scipy.special import log_softmax
-
-    has = rows.present[:, s]
-    scores, target = rows.scores[has, s], rows.target[has]
-    if len(target) == 0:
-        return np.asarray(start, dtype=np.float64)
-    w = fit_weights(scores, target, log_pi, np.asarray(start, dtype=np.float64), shrinkage)
-    log_p = log_softmax(np.einsum("nmk,m->nk", scores, w) + log_pi, axis=1)
-    loss = log_softmax(log_pi)[target] - log_p[np.arange(len(target)), target]
-    if len(target) >= _MIN_ROWS and loss.mean() > loss.std() / np.sqrt(len(target)):
-        return np.zeros_like(w)
-    return w
-
-
 def _fit_views(
     by_view: Array,
     present: Array,
@@ -372,7 +363,6 @@ def _minimize(
 ) -> tuple[Array, float]:
     """Weights, and the power of the number of views; a power of 0 stays 0."""
     from scipy.optimize import minimize
-    from scipy.special import log_softmax
 
     rows, n = np.arange(len(target)), len(target)
     log_n = np.zeros(n) if number is None else np.log(number)
