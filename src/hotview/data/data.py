@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,11 +70,6 @@ class Targets:
     codes: tuple[IntArray, ...]
     text_gaps: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
-    @property
-    def found(self) -> list[set[int]]:
-        """Classes of which each view has labels."""
-        return [set(np.unique(codes[codes >= 0]).tolist()) for codes in self.codes]
-
     def of(self, rows: IntArray) -> IntArray:
         """Class of individuals by the numbers of their rows in every view, −1 where absent."""
         target = np.full(len(rows), -1, dtype=np.int64)
@@ -129,7 +125,7 @@ class Data:
     validation: Data | None = None
     silent: IntArray = field(default_factory=lambda: _NONE)
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Names of the views."""
         return list(self.views)
@@ -140,14 +136,14 @@ class Data:
         assert self.targets is not None
         return self.targets
 
-    @property
+    @cached_property
     def codes(self) -> tuple[IntArray, ...]:
         """By view, the class of every row, −1 where it is unknown."""
         if self.targets is not None:
             return self.targets.codes
         return tuple(np.full(rows.n_rows, -1, dtype=np.int64) for rows in self.views.values())
 
-    @property
+    @cached_property
     def target(self) -> IntArray:
         """Class of every linked individual, −1 where it is unknown."""
         if self.targets is None:
@@ -157,9 +153,11 @@ class Data:
     @property
     def labels_per_view(self) -> list[int]:
         """Number of classes that the labels of every view have."""
-        return [0] * len(self.views) if self.targets is None else list(map(len, self.known.found))
+        if self.targets is None:
+            return [0] * len(self.views)
+        return [len(np.unique(codes[codes >= 0])) for codes in self.codes]
 
-    @property
+    @cached_property
     def complete(self) -> IntArray:
         """Links of the individuals who are in all views."""
         is_complete = (self.links >= 0).all(axis=1)
@@ -189,7 +187,10 @@ class Data:
         rows = [self.links[self.target >= 0]]
         for s, codes in enumerate(self.codes):
             own = self.unlinked(s)
-            rows.append(_alone(own[codes[own] >= 0], s, len(self.views)))
+            own = own[codes[own] >= 0]
+            alone = np.full((len(own), len(self.views)), -1, dtype=np.int64)
+            alone[:, s] = own
+            rows.append(alone)
         return np.concatenate(rows)
 
     def groups_of(self, rows: IntArray) -> IntArray | None:
@@ -238,10 +239,3 @@ class Data:
         if groups is not None:
             groups = tuple(own[rows] for own, rows in zip(groups, where, strict=True))
         return replace(self, views=views, links=links, targets=targets, groups=groups)
-
-
-def _alone(rows: IntArray, s: int, n_views: int) -> IntArray:
-    """Rows of view s as individuals who are in no other view."""
-    found = np.full((len(rows), n_views), -1, dtype=np.int64)
-    found[:, s] = rows
-    return found

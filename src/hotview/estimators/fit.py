@@ -19,19 +19,17 @@ from torch import nn
 from hotview._processes import rank
 from hotview._threads import catch_interrupt
 from hotview.data import Data, make_folds
-from hotview.estimators.diagnostics import FitWarnings, warn_of_input, warn_of_labels
-from hotview.estimators.networks import (
-    Member,
+from hotview.estimators.diagnostics import FitWarnings, warn_of_input, warn_of_result, warn_of_shift
+from hotview.estimators.networks import Member, has_own_modules, prepare_member, train_networks
+from hotview.estimators.randomness import Randomness, member_states
+from hotview.estimators.result import (
     Trained,
     apply_network,
-    has_own_modules,
-    prepare_member,
-    train_networks,
+    measure_common_spaces,
+    measure_similarity,
+    model_of,
 )
-from hotview.estimators.randomness import Randomness, member_states
-from hotview.estimators.result import model_of, warn_of_result
 from hotview.estimators.rows import Graphs, Rows, build_graphs, preprocess
-from hotview.estimators.shared_structure import measure_common_spaces, measure_similarity
 from hotview.model.model import Model
 from hotview.model.parameters import encoders_of, hidden_of, pick_device
 from hotview.nn.batched import NetworkOutputs
@@ -106,7 +104,7 @@ def prepare(data: Data, p: Mapping[str, Any], states: Sequence[Any], start: floa
     if p.get("pseudo_labels", False):
         for_labels = [random.numpy("soft labels") for random in randoms]
         pseudo = propagate_labels(graphs.graphs, rows.data, folds, for_labels)
-        warn_of_labels(warnings, rows.data, pseudo)
+        warn_of_shift(warnings, rows.data, pseudo)
         nodes = pseudo.nodes
     encoders = encoders_of(p["encoders"], data.names)
     each = zip(folds, nodes, randoms, strict=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import torch
 from sklearn.decomposition import PCA
 from torch import Tensor, nn
 
-from hotview.estimators.randomness import Generators
+from hotview.estimators.randomness import Generators, Randomness
+from hotview.estimators.rows import Graphs
 from hotview.losses import Coupling, Planner
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.ot.sliced import random_sliced_cost
@@ -19,6 +23,7 @@ __all__ = [
     "start_at_principal_components",
     "start_at_targets",
     "start_encoder",
+    "start_network",
     "start_references",
 ]
 
@@ -26,6 +31,26 @@ __all__ = [
 _OTHERS = 0.1  # factor of the weights that stay random
 _N_REGRESSED, _RIDGE = 10_000, 1e-3  # rows of a regression, and its relative penalty
 _BASES = 5  # orthogonal bases of directions on which views are compared
+
+
+def start_network(
+    network: MultiViewNetwork,
+    coupling: Coupling,
+    graphs: Graphs,
+    rows: TrainingRows,
+    encoders: Sequence[nn.Module | None],
+    p: Mapping[str, Any],
+    variance: float,
+    random: Randomness,
+) -> None:
+    """Set encoders to principal components, latents to targets, references to samples."""
+    for s, (pca, given) in enumerate(zip(graphs.components, encoders, strict=True)):
+        if given is None:
+            start_at_principal_components(network, s, pca, p["n_components"], variance)
+        if rows.link_targets:
+            start_at_targets(network, s, rows, is_own=given is not None)
+    if coupling.reference_based:
+        start_references(network, coupling, rows, random.stage("references"))
 
 
 def start_at_principal_components(

@@ -1,4 +1,4 @@
-"""Stages of a fit on the networks: one training per ensemble member, and its results."""
+"""Stages of a fit on the networks: one training per ensemble member."""
 
 from __future__ import annotations
 
@@ -7,51 +7,40 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hotview._archive import round_to_float16
 from hotview._processes import is_distributed
-from hotview._threads import catch_interrupt, suited_threads
-from hotview._types import Array, IntArray
+from hotview._threads import suited_threads
+from hotview._types import IntArray
 from hotview.data import Data
-from hotview.estimators.initialization import (
-    start_at_principal_components,
-    start_at_targets,
-    start_references,
-)
+from hotview.estimators.initialization import start_network
 from hotview.estimators.randomness import Randomness
 from hotview.estimators.rows import Graphs, Rows
-from hotview.losses import Coupling
 from hotview.losses.objective import Objective
 from hotview.losses.specifications import CouplingSizes
-from hotview.model.inference import predict_rows
+from hotview.model.model import predict_rows
 from hotview.model.parameters import hidden_of, pick_device
-from hotview.nn.batched import NetworkOutputs
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.preprocessing.rows import ViewRows
 from hotview.semisupervised.class_prior import weigh_classes
-from hotview.semisupervised.graph import encode_nodes
 from hotview.semisupervised.learner import SemiSupervised
 from hotview.semisupervised.soft_labels import NodeLabels, make_soft_labels
 from hotview.similarity import CommonSpace, measure_common_space
 from hotview.training.batched import BatchedTrainer
-from hotview.training.batches import Sampler, TrainingRows, embed_rows
+from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.checkpoint import Checkpoint
 from hotview.training.ddp import DDPTrainer
 from hotview.training.loop import Schedule, train
 from hotview.training.progress import wants_progress
 from hotview.training.trainer import SingleTrainer, Trainer, Training
-from hotview.training.view_plan import ViewPlan, draw_null, plan_views
 
 __all__ = [
     "CommonSpaceProbe",
     "Member",
-    "Trained",
     "prepare_member",
     "train_networks",
 ]
@@ -60,7 +49,7 @@ __all__ = [
 _PER_MEMBER = ("weight", "orthogonality_weight")
 _MIN_EPOCHS = 10  # of a training whose length is not given
 _MIN_STEPS, _MAX_STEPS = 80, 600  # of the same
-_N_LATENTS = 1000  # rows of every view by which collapse is detected
+N_LATENTS = 1000  # rows of every view by which collapse is detected
 _NO_LINKS: IntArray = np.empty((0, 0), dtype=np.int64)
 _N_COMPARED = 300  # rows of every view with which linked rows are compared after an epoch
 
@@ -93,28 +82,6 @@ class Member:
     probe: CommonSpaceProbe | None
 
 
-@dataclass(frozen=True)
-class Trained:
-    """What is computed once with a trained network.
-
-    Parameters
-    ----------
-    plan : ViewPlan or None
-        The plan over the views; None without a coupling.
-    latents : list of Tensor
-        Latents of a sample of every view's rows.
-    features : list of (ndarray, float)
-        Features of the nodes of every view's graph, and their scale; empty without pseudo-labels.
-    interrupted : bool
-        Whether Ctrl-C ended the training, or this.
-    """
-
-    plan: ViewPlan | None
-    latents: list[Tensor]
-    features: list[tuple[Array, float]]
-    interrupted: bool
-
-
 class CommonSpaceProbe:
     """Measures how near held-out linked rows are in the common space, beside a sample of rows.
 
@@ -134,11 +101,11 @@ class CommonSpaceProbe:
         self.network, self.links, self.Xs = network, links, list[Tensor]()
         random = np.random.default_rng(0)  # the measure does not depend on a seed
         for view, own in zip(views, links.T, strict=True):
-            sample = random.permutation(view.n_rows)[:_N_LATENTS]
+            sample = random.permutation(view.n_rows)[:N_LATENTS]
             rows = np.concatenate([np.maximum(own, 0), sample])
             self.Xs.append(view.take_on_all_ranks(rows))
 
-    def measure(self, n_rows: int = _N_LATENTS) -> CommonSpace | None:
+    def measure(self, n_rows: int = N_LATENTS) -> CommonSpace | None:
         """The measure, beside so many rows; None where no pair of views has linked rows."""
         n, was_training = len(self.links), self.network.training
         self.network.eval()
@@ -222,7 +189,9 @@ def prepare_member(
         probe = CommonSpaceProbe(network, rows.views, graphs.held_out_links)
     training = Training(network, objective, sampler, for_batches.torch, member=number)
     if p["initialization"] == "pca":
-        _start(network, objective.coupling, graphs, training_rows, encoders, p, variance, random)
+        start_network(
+            network, objective.coupling, graphs, training_rows, encoders, p, variance, random
+        )
     if rows.validation:
         training.score = _validation_score(network, rows, data, nodes, p)
     training.measure = None if probe is None else probe.record
@@ -285,26 +254,6 @@ def _objective(
     )
 
 
-def _start(
-    network: MultiViewNetwork,
-    coupling: Coupling,
-    graphs: Graphs,
-    rows: TrainingRows,
-    encoders: Sequence[nn.Module | None],
-    p: Mapping[str, Any],
-    variance: float,
-    random: Randomness,
-) -> None:
-    """Set encoders to principal components, latents to targets, references to samples."""
-    for s, (pca, given) in enumerate(zip(graphs.components, encoders, strict=True)):
-        if given is None:
-            start_at_principal_components(network, s, pca, p["n_components"], variance)
-        if rows.link_targets:
-            start_at_targets(network, s, rows, is_own=given is not None)
-    if coupling.reference_based:
-        start_references(network, coupling, rows, random.stage("references"))
-
-
 def _validation_score(
     network: MultiViewNetwork,
     rows: Rows,
@@ -320,8 +269,7 @@ def _validation_score(
 
     def accuracy() -> float:
         network.eval()
-        predict = partial(learner.log_proba, outputs=NetworkOutputs([network]))
-        log_probs = predict_rows(predict, rows.validation, lambda log_p: log_p[0])
+        log_probs = predict_rows(learner, [network], rows.validation, lambda log_p: log_p[0])
         return float(np.mean(log_probs.argmax(axis=1) == target))
 
     return accuracy
@@ -427,61 +375,3 @@ def make_trainer(
         n_steps = schedule.steps_per_epoch or trainings[0].sampler.n_steps
         trainer.draw_in_advance(schedule.max_epochs * n_steps)
     return trainer
-
-
-def apply_network(
-    member: Member, graphs: Graphs, p: Mapping[str, Any], encoders: Sequence[Any], *, null: bool
-) -> Trained:
-    """Compute the plan, latents of a sample, and the features of the graphs' nodes.
-
-    Parameters
-    ----------
-    member : Member
-        The member, trained.
-    graphs : Graphs
-        Those of the rows.
-    p : dict of str to object
-        The parameters of the estimator.
-    encoders : sequence of nn.Module or None
-        Encoders of the user's own, whose weights are left as they are.
-    null : bool
-        Whether to compute the permutation null of the plan.
-    """
-    network, views = member.training.network, member.training.sampler.data.views
-    if p.get("pseudo_labels", False):
-        own = tuple(f"encoders.{s}." for s, given in enumerate(encoders) if given is not None)
-        _round_weights(network, own)
-    with (
-        suited_threads(network, member.training.sampler.batch_size, views[0].device),
-        catch_interrupt() as interrupt,  # the last pass must not lose the trained network
-    ):
-        plan, random = _plan(member, p, null=null), member.random.stage("latents").numpy
-        rows = [random.permutation(view.n_rows)[:_N_LATENTS] for view in views]
-        latents = embed_rows(network, views, rows)
-        used = graphs.graphs if member.nodes else []
-        features = [encode_nodes(graph, network.encoders[s]) for s, graph in enumerate(used)]
-    return Trained(plan, latents, features, member.training.interrupted or interrupt.requested)
-
-
-def _round_weights(network: MultiViewNetwork, own: tuple[str, ...]) -> None:
-    """Round weights to float16, which halves the model file, but those of the user's encoders."""
-    with torch.no_grad():
-        for name, weight in network.named_parameters():
-            if not name.startswith(own):
-                weight.copy_(round_to_float16(weight))
-
-
-def _plan(member: Member, p: Mapping[str, Any], *, null: bool) -> ViewPlan | None:
-    """The plan over the views from a last pass over all rows; None without a coupling."""
-    network, sampler = member.training.network, member.training.sampler
-    coupling, spec = member.training.objective.coupling, p["coupling"]
-    if not coupling.couples:
-        return None
-    rows, planner = sampler.data, spec.planner
-    random, null_random = member.random.stage("plan"), member.random.stage("null")
-    sizes = spec.reduction, sampler.batch_size
-    plan = plan_views(network, coupling, rows, planner, *sizes, random.numpy, random.torch)
-    if not null:
-        return plan
-    generators = null_random.numpy, null_random.torch
-    return replace(plan, null=draw_null(rows.views, p["n_components"], planner, *generators))

@@ -1,150 +1,181 @@
-"""What a fit has learned: its warnings about the result, and the model."""
+"""Stages of a fit after the training: what trained networks tell, what views share, the model."""
 
 from __future__ import annotations
 
-import math
 import platform
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sklearn
 import torch
-from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from hotview import __version__
-from hotview._types import Array
+from hotview._archive import round_to_float16
+from hotview._threads import catch_interrupt, suited_threads
+from hotview._types import Array, IntArray
 from hotview.data import Data
-from hotview.estimators.diagnostics import interrupt_warning
+from hotview.estimators.networks import N_LATENTS, Member
+from hotview.estimators.rows import Graphs, Rows
 from hotview.losses import Coupling
 from hotview.model.model import Model, ModelView
 from hotview.model.parameters import impute_of
-from hotview.preprocessing.pca import effective_rank, total_std
-from hotview.semisupervised.sentences import score_warnings
+from hotview.nn.multiview import MultiViewNetwork
+from hotview.preprocessing.pca import principal_components
+from hotview.preprocessing.rows import ViewRows
+from hotview.semisupervised.graph import encode_nodes
+from hotview.similarity import CommonSpace, ViewSimilarity
+from hotview.similarity.common_space import average_common_spaces
+from hotview.similarity.view_similarity import N_COMPONENTS, measure_linked_rows
+from hotview.training.batches import embed_rows
 from hotview.training.precision import used_precision
-from hotview.training.view_plan import ViewPlan, match_columns, solve_mean_plan
+from hotview.training.view_plan import (
+    ViewPlan,
+    draw_null,
+    match_columns,
+    plan_views,
+    solve_mean_plan,
+)
 
 if TYPE_CHECKING:
     from hotview.estimators.fit import Prepared
-    from hotview.estimators.networks import Trained
     from hotview.semisupervised import SemiSupervised
-    from hotview.similarity import CommonSpace, ViewSimilarity
 
-__all__ = ["collapse_warning", "describe_training", "model_of", "plan_warning", "warn_of_result"]
+__all__ = [
+    "Trained",
+    "apply_network",
+    "describe_training",
+    "measure_common_spaces",
+    "measure_similarity",
+    "model_of",
+]
 
-_LOW_RANK = 1.5
-_LOW_SPREAD, _LOST_SPREAD = 0.01, 0.05  # relative to other views, and to the constraint
-_FEW_ROWS = 5  # too few to estimate a rank
 
-
-def warn_of_result(
-    prepared: Prepared,
-    trained: Sequence[Trained],
-    plans: Sequence[ViewPlan],
-    learner: SemiSupervised | None,
-    *,
-    interrupted: bool,
-) -> None:
-    """Warn about left-out labels, the training, the latents of the first member, and the plan.
+@dataclass(frozen=True)
+class Trained:
+    """What is computed once with a trained network.
 
     Parameters
     ----------
-    prepared : Prepared
-        The results before networks were trained.
-    trained : sequence of Trained
-        What was computed with the networks.
-    plans : sequence of ViewPlan
-        The plans of all members; none without a coupling.
-    learner : SemiSupervised or None
-        What predicts the classes.
+    plan : ViewPlan or None
+        The plan over the views; None without a coupling.
+    latents : list of Tensor
+        Latents of a sample of every view's rows.
+    features : list of (ndarray, float)
+        Features of the nodes of every view's graph, and their scale; empty without pseudo-labels.
     interrupted : bool
-        Whether Ctrl-C ended what follows the training.
+        Whether Ctrl-C ended the training, or this.
     """
-    p = prepared.p
-    for text in score_warnings(learner.scores if learner else {}):
-        prepared.warnings.add(text)
-    ended = [
-        member.training
-        for member, one in zip(prepared.members, trained, strict=True)
-        if one.interrupted or interrupted
-    ]
-    if ended:
-        prepared.warnings.add(interrupt_warning(len(ended[0].history)))
-    if not plans:  # without a coupling nothing shapes the common space
-        return
-    first, views = prepared.members[0], prepared.rows.views
-    remedies = ["lower the coupling's weight"]
-    if len(prepared.graphs.link_targets) > 0:  # these replace the constraint
-        remedies.insert(0, "link more rows")
-    elif not first.training.objective.coupling.exact:
-        remedies.insert(0, "raise the coupling's orthogonality_weight")
-    if not p["view_regularizer"].needs_decoders:
-        remedies.insert(0, "use view_regularizer='autoencoder'")
-    expected = math.sqrt(p["n_components"] * first.variance)
-    n_columns = [view.n_columns for view in views]
-    latents = trained[0].latents
-    prepared.warnings.add(
-        collapse_warning(prepared.data.names, latents, n_columns, expected, remedies)
-    )
-    plan = solve_mean_plan(plans, p["coupling"].planner)
-    prepared.warnings.add(plan_warning(plan), ConvergenceWarning)
+
+    plan: ViewPlan | None
+    latents: list[Tensor]
+    features: list[tuple[Array, float]]
+    interrupted: bool
 
 
-def collapse_warning(
-    names: Sequence[str],
-    latents: Sequence[Tensor],
-    n_columns: Sequence[int],
-    expected: float,
-    remedies: Sequence[str],
-) -> str | None:
-    """Warning about views whose latents fill next to nothing of the common space.
+def apply_network(
+    member: Member, graphs: Graphs, p: Mapping[str, Any], encoders: Sequence[Any], *, null: bool
+) -> Trained:
+    """Compute the plan, latents of a sample, and the features of the graphs' nodes.
 
     Parameters
     ----------
-    names : sequence of str
-        The views.
-    latents : sequence of Tensor
-        Latents of some rows of every view.
-    n_columns : sequence of int
-        Numbers of columns of every view.
-    expected : float
-        Root of the total variance that the coupling's constraint requires.
-    remedies : sequence of str
-        What the user can do.
-
-    Returns
-    -------
-    str or None
-        None where nothing has collapsed.
+    member : Member
+        The member, trained.
+    graphs : Graphs
+        Those of the rows.
+    p : dict of str to object
+        The parameters of the estimator.
+    encoders : sequence of nn.Module or None
+        Encoders of the user's own, whose weights are left as they are.
+    null : bool
+        Whether to compute the permutation null of the plan.
     """
-    if min(map(len, latents)) < _FEW_ROWS:
-        return None
-    spreads = [total_std(Z) for Z in latents]
-    low = max(_LOW_SPREAD * float(np.median(spreads)), _LOST_SPREAD * expected)
-    collapsed = [
-        f"{name!r} (effective rank {rank:.1f})"
-        for name, Z, own, width in zip(names, latents, spreads, n_columns, strict=True)
-        if ((rank := effective_rank(Z)) < _LOW_RANK and min(width, Z.shape[1]) > 2) or own <= low
-    ]
-    if not collapsed:
-        return None
-    return (
-        f"The latents of {', '.join(collapsed)} have collapsed: nearly all rows are encoded "
-        f"alike, or along one line. To prevent it, {', or '.join(remedies)}."
-    )
+    network, views = member.training.network, member.training.sampler.data.views
+    if p.get("pseudo_labels", False):
+        own = tuple(f"encoders.{s}." for s, given in enumerate(encoders) if given is not None)
+        _round_weights(network, own)
+    with (
+        suited_threads(network, member.training.sampler.batch_size, views[0].device),
+        catch_interrupt() as interrupt,  # the last pass must not lose the trained network
+    ):
+        plan, random = _plan(member, p, null=null), member.random.stage("latents").numpy
+        rows = [random.permutation(view.n_rows)[:N_LATENTS] for view in views]
+        latents = embed_rows(network, views, rows)
+        used = graphs.graphs if member.nodes else []
+        features = [encode_nodes(graph, network.encoders[s]) for s, graph in enumerate(used)]
+    return Trained(plan, latents, features, member.training.interrupted or interrupt.requested)
 
 
-def plan_warning(plan: ViewPlan) -> str | None:
-    """Warning about a plan that does not meet its marginals; None if it does."""
-    if plan.converged:
+def _round_weights(network: MultiViewNetwork, own: tuple[str, ...]) -> None:
+    """Round weights to float16, which halves the model file, but those of the user's encoders."""
+    with torch.no_grad():
+        for name, weight in network.named_parameters():
+            if not name.startswith(own):
+                weight.copy_(round_to_float16(weight))
+
+
+def _plan(member: Member, p: Mapping[str, Any], *, null: bool) -> ViewPlan | None:
+    """The plan over the views from a last pass over all rows; None without a coupling."""
+    network, sampler = member.training.network, member.training.sampler
+    coupling, spec = member.training.objective.coupling, p["coupling"]
+    if not coupling.couples:
         return None
-    return (
-        "The plan W has not converged: its marginals are off by "
-        f"{plan.marginal_error:.1e} of the mass after {plan.n_iter} iterations. "
-        "Raise sinkhorn_max_iter or reg."
-    )
+    rows, planner = sampler.data, spec.planner
+    random, null_random = member.random.stage("plan"), member.random.stage("null")
+    sizes = spec.reduction, sampler.batch_size
+    plan = plan_views(network, coupling, rows, planner, *sizes, random.numpy, random.torch)
+    if not null:
+        return plan
+    generators = null_random.numpy, null_random.torch
+    return replace(plan, null=draw_null(rows.views, p["n_components"], planner, *generators))
+
+
+class _ArrayRows:
+    """Rows of a view as arrays, the same on all ranks."""
+
+    def __init__(self, view: ViewRows) -> None:
+        self.view, self.n_rows = view, view.n_rows
+
+    def take(self, rows: IntArray) -> Array:
+        """Rows by number."""
+        X: Array = self.view.take_on_all_ranks(rows).cpu().numpy()
+        return X
+
+
+def measure_similarity(rows: Rows, graphs: Graphs) -> ViewSimilarity | None:
+    """Similarity of the views by linked rows; None without enough of them.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    graphs : Graphs
+        Their principal components, where these are known.
+    """
+    data, links = rows.data, rows.data.links
+    if len(links) == 0:
+        return None
+    random = np.random.default_rng(0)  # the answer is about the rows, not about a seed
+    if (groups := data.groups_of(links)) is not None and data.targets is not None:
+        # Several rows of one person would look like dependence.
+        order = random.permutation(len(links))
+        links = links[order[np.unique(groups[order], return_index=True)[1]]]
+    components = graphs.components
+    if not components or max(len(pca.components_) for pca in components) < N_COMPONENTS:
+        components = principal_components(rows.views, N_COMPONENTS, random)
+    views = list(map(_ArrayRows, rows.views))
+    classes = None if data.targets is None else data.targets.of(links)
+    return measure_linked_rows(views, components, links, classes, random=random)
+
+
+def measure_common_spaces(members: Sequence[Member]) -> CommonSpace | None:
+    """Mean nearness of held-out linked rows in the common space; None without any."""
+    found = [member.probe.measure() for member in members if member.probe is not None]
+    return average_common_spaces([one for one in found if one is not None]) if found else None
 
 
 def model_of(

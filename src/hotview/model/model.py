@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,18 +14,24 @@ from torch import Tensor
 
 from hotview._codec import require, require_array, shorten
 from hotview._messages import warn_user
+from hotview._threads import existing_threads, threads_for_rows
 from hotview._types import Array, IntArray
 from hotview._validation import ViewTable
 from hotview._validation.tables import can_be_saved
 from hotview.data.columns import ViewColumns
 from hotview.data.frames import encoded_shapes
-from hotview.model.inference import encode_rows, predict_rows, prediction_error
 from hotview.nn.batched import NetworkOutputs
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.preprocessing.batch_correction import BatchOffsets
 from hotview.preprocessing.column_scaler import IMPUTATIONS, ColumnScaler
 from hotview.preprocessing.drift import ColumnRanges, DriftReport, compare_view
-from hotview.preprocessing.row_stream import check_rows
+from hotview.preprocessing.row_stream import (
+    check_rows,
+    find_absent,
+    map_rows,
+    no_view_error,
+    overflow_error,
+)
 from hotview.preprocessing.rows import ViewRows
 from hotview.preprocessing.table_scan import check_finite
 from hotview.semisupervised import SemiSupervised
@@ -34,7 +40,7 @@ from hotview.similarity import CommonSpace, ViewSimilarity
 from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan
 
-__all__ = ["Model", "ModelView"]
+__all__ = ["Model", "ModelView", "encode_rows", "predict_rows", "prediction_error"]
 
 
 @dataclass(frozen=True)
@@ -176,7 +182,8 @@ class Model:
         require((self.classes is None) == (self.learner is None), "its classes do not fit")
         if self.learner is not None and self.classes is not None:
             n_columns = [view.scaler.n_outputs for view in self.views]
-            n_features = [len(self.feature_names(name)) for name in self.names]
+            widths = [[U.weight.shape[1] for U in network.maps] for network in self.networks]
+            n_features = np.sum(widths, axis=0).tolist()
             self.learner.check(n_columns, n_features, len(self.classes))
             if (found := self.learner.disagreement) is not None:
                 found.check(S, math.log(R), "disagreement")
@@ -280,8 +287,7 @@ class Model:
         """
         assert self.learner is not None
         views = self.rows(tables)
-        predict = partial(self.learner.log_proba, outputs=NetworkOutputs(self.networks))
-        reduced = predict_rows(predict, views, reduce, progress)
+        reduced = predict_rows(self.learner, self.networks, views, reduce, progress)
         is_empty = np.isnan(reduced if reduced.ndim == 1 else reduced[:, 0])
         if is_empty.any():
             raise prediction_error(np.flatnonzero(is_empty), views, self.names)
@@ -314,8 +320,8 @@ class Model:
         alpha : float
             The share of sets that may miss the true class.
         """
-        assert self.learner is not None
-        sets, n_whole = score_sets(P, groups, self.learner.set_scores, alpha)
+        scores = None if self.learner is None else self.learner.set_scores
+        sets, n_whole = score_sets(P, groups, scores, alpha)
         if n_whole > 0:
             warn_user(
                 f"Expected at least {rows_needed(alpha)} labels that ensemble members left out, "
@@ -360,3 +366,58 @@ class Model:
                 counts = view.scaler.is_counts
                 found[view.name] = compare_view(table, view.ranges, is_counts=counts, names=names)
         return DriftReport(found)
+
+
+@existing_threads()
+def encode_rows(networks: Sequence[MultiViewNetwork], s: int, rows: ViewRows, space: str) -> Array:
+    """Features, or latents in the common space, of all rows of view s; NaN for absent ones.
+
+    Those of several networks are side by side.
+    """
+    is_finite = []  # looked at in the end: until then, a GPU is not waited for
+
+    def encode_chunk(Xs: Mapping[int, Tensor]) -> Tensor:
+        parts = []
+        for network in networks:
+            Z, absent = encode(network, s, Xs[s], space)
+            is_finite.append(Z.isfinite().all())
+            # Absent rows are rare; without any, the CPU saves this pass over the output.
+            if Z.is_cuda or absent.any():
+                Z = Z.masked_fill(absent.unsqueeze(1), torch.nan)
+            parts.append(Z)
+        return torch.cat(parts, dim=1).float()
+
+    output = map_rows(encode_chunk, {s: rows})
+    if is_finite and not bool(torch.stack(is_finite).all()):
+        raise overflow_error()
+    return output
+
+
+def encode(network: MultiViewNetwork, s: int, X: Tensor, space: str) -> tuple[Tensor, Tensor]:
+    """Features, or latents in the common space, of view s, and which rows are absent."""
+    F: Tensor = network.encoders[s](X.nan_to_num())
+    out: Tensor = network.maps[s](F) if space == "common" else F
+    return out, find_absent(X)
+
+
+@existing_threads()
+def predict_rows(
+    learner: SemiSupervised,
+    networks: Sequence[MultiViewNetwork],
+    views: Mapping[int, ViewRows],
+    reduce: Callable[[Tensor], Tensor],
+    progress: Callable[[int], object] | None = None,
+) -> Array:
+    """Reduce log-probabilities (n_members, n_rows, n_classes) of aligned rows, some at a time."""
+    outputs, first = NetworkOutputs(networks), next(iter(views.values()))
+    with threads_for_rows(first.n_rows, first.device):
+        return map_rows(lambda Xs: reduce(learner.log_proba(Xs, outputs)), views, progress)
+
+
+def prediction_error(
+    rows: IntArray, views: Mapping[int, ViewRows], names: Sequence[str]
+) -> ValueError:
+    """The error about rows whose predictions are NaN: no view has them, or numbers overflow."""
+    absent = [find_absent(view.take(rows)).cpu().numpy() for view in views.values()]
+    rows = rows[np.logical_and.reduce(absent)]
+    return no_view_error(rows, names) if len(rows) > 0 else overflow_error()

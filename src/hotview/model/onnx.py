@@ -23,8 +23,7 @@ import hotview
 from hotview._codec import encode as encode_parts
 from hotview._files import atomic_write, check_output_path
 from hotview._validation import check_choice
-from hotview.model.inference import encode
-from hotview.model.model import Model, ModelView
+from hotview.model.model import Model, ModelView, encode
 from hotview.nn.batched import NetworkOutputs
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.preprocessing.column_scaler import ColumnScaler
@@ -322,7 +321,7 @@ class _Prediction(nn.Module):
 class _TraceableKNN(KNNPredictor):
     """A nearest-neighbor predictor that computes all distances at once, in operations of ONNX."""
 
-    def nearest(self, Y: Tensor) -> Tensor:
+    def nearest(self, Y: Tensor, own: Tensor | None = None) -> Tensor:
         # Not torch.cdist, which branches on the number of rows.
         y, p = Y.double(), self.points.double()
         squares = y.square().sum(1, keepdim=True) + p.square().sum(1) - 2 * y @ p.T

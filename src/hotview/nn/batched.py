@@ -112,9 +112,9 @@ class MemberEncoders:
 
     def __init__(self, encoders: Sequence[nn.Module], heads: Sequence[nn.Module]) -> None:
         self.encoders, self.head = list(encoders), _stack_linear(heads)
-        layers = [_plain_layers(encoder) for encoder in encoders]
+        layers = list(map(_plain_layers, encoders))
         self.is_plain = all(layers)
-        self.layers = [_stack_linear(of_members) for of_members in zip(*layers, strict=True)]
+        self.layers = list(map(_stack_linear, zip(*layers, strict=True)))
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Encode rows.
@@ -132,20 +132,16 @@ class MemberEncoders:
             Logits by the heads of all members.
         """
         if self.is_plain:
-            F = self._encode(X.double())
+            (weight, bias), *others = self.layers
+            R, _, width = weight.shape  # members have the same rows: one product for all of them
+            F = torch.addmm(bias.flatten(), X.double(), weight.transpose(0, 1).flatten(1))
+            F = F.view(-1, R, width).transpose(0, 1)
+            for weight, bias in others:
+                F = torch.baddbmm(bias, F.relu_(), weight)
         else:  # a user's encoder may work in place
             F = torch.stack([f(X.to(torch.float32, copy=True)).double() for f in self.encoders])
         weight, bias = self.head
         return F.transpose(0, 1).flatten(1), torch.baddbmm(bias, F, weight)
-
-    def _encode(self, X: Tensor) -> Tensor:
-        (weight, bias), *others = self.layers
-        R, _, width = weight.shape  # all members have the same rows: one product for all of them
-        Y = torch.addmm(bias.flatten(), X, weight.transpose(0, 1).flatten(1))
-        Y = Y.view(-1, R, width).transpose(0, 1)
-        for weight, bias in others:
-            Y = torch.baddbmm(bias, Y.relu_(), weight)
-        return Y
 
 
 class NetworkOutputs:
@@ -165,14 +161,12 @@ class NetworkOutputs:
         features: Sequence[Sequence[tuple[Any, float]]] = (),
     ) -> None:
         self.networks, self.features = list(networks), list(features)
-        pairs = zip(
-            zip(*(network.encoders for network in networks), strict=True),
-            zip(*(network.view_heads for network in networks), strict=True),
-            strict=True,
-        )
-        self._encoders = [MemberEncoders(encoders, heads) for encoders, heads in pairs]
-        joint = [network.joint_head for network in networks]
-        self._joint = None if None in joint else _stack_linear(joint)
+        self._encoders = []
+        for s in range(len(self.networks[0].encoders)):
+            of_members = [(network.encoders[s], network.view_heads[s]) for network in networks]
+            self._encoders.append(MemberEncoders(*zip(*of_members, strict=True)))
+        heads = [network.joint_head for network in networks]
+        self._joint = None if None in heads else _stack_linear(heads)
 
     def member(self, i: int) -> NetworkOutputs:
         """Those of one network."""

@@ -18,12 +18,21 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from hotview._types import Array
+from hotview._types import Array, IntArray
 from hotview.ot._backend import empty
 from hotview.preprocessing.rows import ViewRows
 from hotview.preprocessing.table_scan import EXTREME
 
-__all__ = ["OutputCollector", "RawRows", "RowStream", "check_rows", "map_rows"]
+__all__ = [
+    "OutputCollector",
+    "RawRows",
+    "RowStream",
+    "check_rows",
+    "find_absent",
+    "map_rows",
+    "no_view_error",
+    "overflow_error",
+]
 
 _CHUNK = {"cpu": 4096, "cuda": 131072}  # rows at a time: few for caches, many to fill a GPU
 #: devices to which rows are copied as they are, ahead of their use, and from how many rows on
@@ -287,3 +296,24 @@ def _record_event(device: torch.device) -> torch.cuda.Event | None:
     event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
     event.record(torch.cuda.current_stream(device))
     return event
+
+
+def find_absent(X: Tensor) -> Tensor:
+    """Which standardized rows are absent: their first column is NaN, others were validated."""
+    return torch.isnan(X[:, 0])
+
+
+def no_view_error(rows: IntArray, names: Sequence[str]) -> ValueError:
+    """The error about rows that no view has."""
+    return ValueError(
+        f"Expected every row to have at least one of the views {list(names)}, but {len(rows)} "
+        f"have none, the first being row {rows[0]}. Leave these rows out."
+    )
+
+
+def overflow_error() -> ValueError:
+    """The error about outputs that are not finite."""
+    return ValueError(
+        "Expected finite outputs, but the weights of the model are so large, or not finite, that "
+        "they overflow. Check rows for extreme values; else load another model, or fit again."
+    )

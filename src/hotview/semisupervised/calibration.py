@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +25,6 @@ __all__ = [
     "draw_subsets",
     "group_rows",
     "log_mean",
-    "measure_disagreement",
     "rows_needed",
     "score_sets",
 ]
@@ -218,55 +217,17 @@ def calibrate_super_learner(
     """
     parts = []
     for rows, some, learner in zip(folds, subsets, learners, strict=True):
+        several = rows.present.sum(axis=1, keepdims=True) > 1
         versions = [rows, some]
-        versions += [replace(rows, present=alone) for alone in _alone(rows.present)]
+        for s in range(n_views):  # each view alone, of rows that have another one, too
+            alone = rows.present & several & (np.arange(n_views) == s)
+            versions.append(replace(rows, present=alone))
         for x in versions:
             found = map(torch.from_numpy, (x.scores, x.joint, x.present))
-            parts.append((group_rows(x.present), _misses(learner.combine(*found), x.target)))
+            p = learner.combine(*found).exp().numpy()
+            misses = np.clip(1 - p[np.arange(len(p)), x.target], 0.0, 1.0)
+            parts.append((group_rows(x.present), misses))
     return ScoresByViews.collect(parts, n_views)
-
-
-def measure_disagreement(
-    predict: Callable[[Mapping[int, Tensor]], tuple[Tensor, Tensor]],
-    samples: Mapping[int, Tensor],
-    linked: Mapping[int, Tensor] | None,
-) -> ScoresByViews:
-    """Disagreement of the members about training rows.
-
-    Parameters
-    ----------
-    predict : callable
-        Maps rows of some views to log-probabilities by all members, and to the views that count.
-    samples : dict of int to Tensor of shape (n_rows, n_columns)
-        Standardized rows of every view.
-    linked : dict of int to Tensor of shape (n_rows, n_columns), or None
-        Linked rows without a label, NaN where one lacks a view. None where these are too few:
-        members were trained on linked rows with labels, and agree more on them than on new ones.
-        Then rows of different views that are predicted to be of one class stand for linked ones.
-
-    Returns
-    -------
-    ScoresByViews
-        Of rows of one view, of several and of all.
-    """
-    parts = []
-
-    def add(Xs: Mapping[int, Tensor]) -> Tensor:
-        log_p, counts = predict(Xs)
-        parts.append((group_rows(counts.cpu().numpy()), disagreement(log_p).cpu().numpy()))
-        return log_mean(log_p).argmax(1)
-
-    classes = {s: add({s: X}) for s, X in samples.items()}
-    together = linked or _join_by_class(samples, classes)
-    add(together)
-    present = torch.stack([~X[:, 0].isnan() for X in together.values()], dim=1)
-    kept = torch.from_numpy(draw_subsets(present.cpu().numpy()))
-    if kept.any():
-        rows = kept.any(1).nonzero().ravel()
-        less = {s: X[rows.to(X.device)] for s, X in together.items()}
-        absent = {s: ~kept[rows, s : s + 1].to(X.device) for s, X in less.items()}
-        add({s: X.masked_fill(absent[s], torch.nan) for s, X in less.items()})
-    return ScoresByViews.collect(parts, len(samples))
 
 
 def log_mean(log_p: Tensor) -> Tensor:
@@ -280,31 +241,3 @@ def disagreement(log_p: Tensor) -> Tensor:
     within = torch.special.entr(p).sum(2).mean(0)
     between: Tensor = torch.special.entr(p.mean(0)).sum(1) - within
     return between.clamp_min(0.0)
-
-
-def _join_by_class(
-    samples: Mapping[int, Tensor], classes: Mapping[int, Tensor]
-) -> dict[int, Tensor]:
-    """Rows of all views in the order of their predicted classes, else at random."""
-    random, n = np.random.default_rng(0), min(map(len, samples.values()))
-    joined = {}
-    for s, X in samples.items():
-        rows = random.permutation(len(X))[:n]
-        predicted = classes[s].cpu().numpy()[rows]
-        order = rows[np.argsort(predicted, kind="stable")]
-        joined[s] = X[torch.from_numpy(order).to(X.device)]
-    return joined
-
-
-def _alone(present: Array) -> Iterator[Array]:
-    """Each view alone, of rows that have another one, too."""
-    several = present.sum(axis=1, keepdims=True) > 1
-    for s in range(present.shape[1]):
-        yield present & several & (np.arange(present.shape[1]) == s)
-
-
-def _misses(log_p: Tensor, target: IntArray) -> Array:
-    """One minus the probability of the true class."""
-    p: Array = log_p.exp().numpy()
-    misses: Array = np.clip(1 - p[np.arange(len(p)), target], 0.0, 1.0)
-    return misses

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,6 +29,7 @@ __all__ = [
     "make_coordinates",
     "nearest_neighbors",
     "refine_graph",
+    "take_rows",
 ]
 
 N_COMPONENTS = 20  # principal components by which neighbors are found
@@ -126,6 +127,24 @@ class ViewGraph:
             near = self.nearest[start : start + _CHUNK].long()
             extended[others[start : start + _CHUNK]] = V[near].mean(1).float()
         return extended
+
+
+def take_rows(views: Sequence[RowSource], rows: IntArray) -> dict[int, Tensor]:
+    """Standardized rows of individuals, by number of the view; NaN where one is absent.
+
+    Parameters
+    ----------
+    views : sequence of RowSource
+        The views.
+    rows : ndarray of int64, shape (n_rows, n_views)
+        Numbers of individuals' rows in every view, −1 where absent.
+    """
+    Xs = {}
+    for s, view in enumerate(views):
+        X = view.take_on_all_ranks(np.maximum(rows[:, s], 0))
+        absent = torch.from_numpy(rows[:, s] < 0).to(X.device)
+        Xs[s] = X.masked_fill(absent.unsqueeze(1), torch.nan)
+    return Xs
 
 
 def build_graph(

@@ -210,40 +210,33 @@ class KNNPredictor:
             rows = (self.points, counts, self.soft_labels)
             means = kernels.mean_of_nearest(*rows, Y, self.n_neighbors, n_nearest)
         else:
-            means = self._average(self.nearest(Y) if own is None else self._nearest_others(Y, own))
+            nearest = self.nearest(Y, own)
+            n, k = nearest.shape
+            labels = self.soft_labels.double().index_select(0, nearest.reshape(-1)).view(n, k, -1)
+            if self.counts is None:
+                means = labels.mean(1)
+            else:  # of the first rows at these points
+                count = self.counts.double()[nearest]
+                left = self.n_neighbors - (count.cumsum(1) - count)
+                taken = count.minimum(left.clamp_min(0.0))
+                means = torch.einsum("nk,nkc->nc", taken, labels) / taken.sum(1, keepdim=True)
         log_means: Tensor = means.add_(FLOOR).log_()
         return log_means
 
-    def _average(self, nearest: Tensor) -> Tensor:
-        """Mean soft label of the first rows at the given points, the nearest points first."""
-        n, k = nearest.shape
-        labels = self.soft_labels.double().index_select(0, nearest.reshape(-1)).view(n, k, -1)
-        if self.counts is None:
-            return labels.mean(1)
-        count = self.counts.double()[nearest]
-        left = self.n_neighbors - (count.cumsum(1) - count)
-        taken = count.minimum(left.clamp_min(0.0))
-        return torch.einsum("nk,nkc->nc", taken, labels) / taken.sum(1, keepdim=True)
-
-    def nearest(self, Y: Tensor) -> Tensor:
-        """Numbers of the points nearest to each row, (n_rows, n_nearest).
+    def nearest(self, Y: Tensor, own: Tensor | None = None) -> Tensor:
+        """Numbers of the points nearest to each row but its own, (n_rows, n_nearest).
 
         The nearest come first, where points have different numbers of rows.
         """
-        found = find_nearest(self.points, Y, self.n_nearest, self._scorer)
-        if self.counts is None:  # then their order does not matter
+        k = self.n_nearest if own is None else min(self.n_nearest, len(self.points) - 1)
+        found = find_nearest(self.points, Y, k + (own is not None), self._scorer)
+        if own is None and self.counts is None:  # then their order does not matter
             return found
         distance = (self.points[found].double() - Y.unsqueeze(1)).square().sum(2)
-        return found.gather(1, distance.argsort(dim=1, stable=True))
-
-    def _nearest_others(self, Y: Tensor, own: Tensor) -> Tensor:
-        """Numbers of the nearest points but a row's own."""
-        k = min(self.n_nearest, len(self.points) - 1)
-        nearest = find_nearest(self.points, Y, k + 1, self._scorer)
-        distance = (self.points[nearest].double() - Y.unsqueeze(1)).square().sum(2)
-        distance = distance.masked_fill(nearest == own.unsqueeze(1), torch.inf)
-        kept = distance.topk(k, dim=1, largest=False).indices
-        return nearest.gather(1, kept)
+        if own is None:
+            return found.gather(1, distance.argsort(dim=1, stable=True))
+        distance = distance.masked_fill(found == own.unsqueeze(1), torch.inf)
+        return found.gather(1, distance.topk(k, dim=1, largest=False).indices)
 
     def condense(self, random: np.random.Generator) -> KNNPredictor:
         """A smaller predictor: in fewer dimensions, and with centers of clusters as points.

@@ -20,9 +20,15 @@ from hotview.ot import draw_directions, sliced_cost
 from hotview.semisupervised.class_prior import share_evidence
 from hotview.semisupervised.graph import ViewGraph
 from hotview.semisupervised.knn import FLOOR
-from hotview.semisupervised.node_scores import NodeScores, certainty, score_by_ridge, score_view
 from hotview.semisupervised.propagation import normalize_by_class_mass, propagate
-from hotview.semisupervised.ridge import RidgePredictor, fit_ridge
+from hotview.semisupervised.ridge import (
+    NodeScores,
+    RidgePredictor,
+    certainty,
+    fit_ridge,
+    score_by_ridge,
+    score_view,
+)
 
 __all__ = [
     "N_ANCHORS",

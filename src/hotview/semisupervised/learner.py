@@ -12,16 +12,19 @@ import torch
 from torch import Tensor
 
 from hotview._codec import require
-from hotview._types import Array
+from hotview._types import Array, IntArray
 from hotview.data import Data
 from hotview.semisupervised.calibration import (
     MIN_ROWS,
     ScoresByViews,
     calibrate_super_learner,
-    measure_disagreement,
+    disagreement,
+    draw_subsets,
+    group_rows,
+    log_mean,
 )
 from hotview.semisupervised.class_prior import replace_prior
-from hotview.semisupervised.graph import ViewGraph, refine_graph
+from hotview.semisupervised.graph import ViewGraph, refine_graph, take_rows
 from hotview.semisupervised.out_of_fold import (
     LeftOut,
     fit_other_folds,
@@ -34,8 +37,6 @@ from hotview.semisupervised.predictors import (
     NetworkOutputs,
     Predictors,
     ViewInputs,
-    fusion_rule,
-    take_rows,
 )
 from hotview.semisupervised.ridge import thin_rows
 from hotview.semisupervised.soft_labels import NodeLabels, PseudoLabels, label_fold
@@ -144,13 +145,13 @@ class SemiSupervised:
         """
         present = self.rule.find_present(Xs)
         counts = self.rule.count_views(present)
-        weights, of_joint = self.weights.weigh_views(counts)
-        rows = {s: ViewInputs.of(s, X.nan_to_num().double(), outputs) for s, X in Xs.items()}
-        shared = self.weights.mean_log_prior(counts)
-        by_member = shared.new_zeros(1, 1, 1)
-        for s, own in rows.items():
-            pairs = zip(self.predictors.log_scores(s, own), self.weights.predictors[s], strict=True)
-            for score, weight in pairs:
+        weights, of_joint, shared = self.weights.weigh_views(counts)
+        rows, by_member = {}, shared.new_zeros(1, 1, 1)
+        for s, X in Xs.items():
+            own = rows[s] = ViewInputs.of(s, X.nan_to_num().double(), outputs)
+            predictors = self.predictors.views[s].values()
+            for predictor, weight in zip(predictors, self.weights.predictors[s], strict=True):
+                score = predictor.log_scores(own)
                 weighted = score * (weights[:, s : s + 1] * weight)
                 if score.ndim == 2:
                     shared = shared + weighted
@@ -221,7 +222,7 @@ class SemiSupervised:
             replaced = replace_prior(log_prior, class_prior, class_weight, data.known.classes)
         prior = tuple(map(tuple, replaced.tolist()))  # by which rows are predicted
         known = [n > 0 for n in data.labels_per_view]
-        rule = fusion_rule(data, nodes)
+        rule = FusionRule.of(data, nodes)
         if pseudo is None and (fusion == "average" or joint_only):
             learner = cls.of_heads(data, joint_only=joint_only)
         else:
@@ -253,25 +254,59 @@ class SemiSupervised:
         joint = bool(predictors.joint)
         equal = _equal_prior(data)
         weights = average_predictors(equal, joint=joint, joint_only=joint and joint_only)
-        return cls(fusion_rule(data, nodes), predictors, weights)
+        return cls(FusionRule.of(data, nodes), predictors, weights)
 
     def _measure_disagreement(self, data: Data, outputs: NetworkOutputs) -> ScoresByViews:
-        """Disagreement about training rows, without labels where there are enough of these."""
+        """Disagreement about training rows of one view, of several and of all.
+
+        Rows are without labels where there are enough of these.
+        """
         views, samples = list(data.views.values()), {}
         for s, (view, codes) in enumerate(zip(views, data.codes, strict=True)):
             free = np.flatnonzero(codes < 0)
             chosen = free if len(free) >= MIN_ROWS else np.arange(len(codes))
             samples[s] = view.take_on_all_ranks(thin_rows(chosen, _N_COMPARED))
-        free, linked = np.flatnonzero(data.target < 0), None
-        if len(free) >= MIN_ROWS:
-            linked = take_rows(views, data.links[thin_rows(free, _N_COMPARED)])
+        free, parts = np.flatnonzero(data.target < 0), list[tuple[IntArray, Array]]()
 
-        def predict(Xs: Mapping[int, Tensor]) -> tuple[Tensor, Tensor]:
+        def add(Xs: Mapping[int, Tensor]) -> Tensor:
             counts = self.rule.count_views(self.rule.find_present(Xs))
-            return self.log_proba(Xs, outputs), counts
+            log_p = self.log_proba(Xs, outputs)
+            parts.append((group_rows(counts.cpu().numpy()), disagreement(log_p).cpu().numpy()))
+            return log_mean(log_p).argmax(1)
 
         with torch.inference_mode():
-            return measure_disagreement(predict, samples, linked)
+            classes = {}
+            for s, X in samples.items():
+                classes[s] = add({s: X})
+            # Members were trained on linked rows with labels, and agree more on them than on new
+            # ones: without others, rows that are predicted to be of one class stand for linked.
+            if len(free) >= MIN_ROWS:
+                linked = take_rows(views, data.links[thin_rows(free, _N_COMPARED)])
+            else:
+                linked = _join_by_class(samples, classes)
+            add(linked)
+            kept = torch.from_numpy(draw_subsets(self.rule.find_present(linked).cpu().numpy()))
+            if kept.any():
+                rows, less = kept.any(1).nonzero().ravel(), {}
+                for s, X in linked.items():
+                    absent = ~kept[rows, s : s + 1].to(X.device)
+                    less[s] = X[rows.to(X.device)].masked_fill(absent, torch.nan)
+                add(less)
+        return ScoresByViews.collect(parts, len(samples))
+
+
+def _join_by_class(
+    samples: Mapping[int, Tensor], classes: Mapping[int, Tensor]
+) -> dict[int, Tensor]:
+    """Rows of all views in the order of their predicted classes, else at random."""
+    random, n = np.random.default_rng(0), min(map(len, samples.values()))
+    joined = {}
+    for s, X in samples.items():
+        rows = random.permutation(len(X))[:n]
+        predicted = classes[s].cpu().numpy()[rows]
+        order = rows[np.argsort(predicted, kind="stable")]
+        joined[s] = X[torch.from_numpy(order).to(X.device)]
+    return joined
 
 
 def _refine_graphs(

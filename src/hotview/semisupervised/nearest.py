@@ -15,7 +15,8 @@ _N_SCORES = {"cpu": 2**21, "cuda": 2**27}  # computed at a time, by the size of 
 _BLOCK = 8  # scores of which the minimum is compared first
 _MIN_RATIO = 16  # up to this many points per neighbor, block minima save nothing
 _FEW_THREADS = 4
-_ROUNDOFF = {"tf32": 2.0**-11, "bf16": 2.0**-9}  # of reduced-precision matrix products
+#: unit roundoff of reduced-precision products of matrices, by torch's setting, new or old
+_ROUNDOFF = {"tf32": 2.0**-11, "bf16": 2.0**-9, "high": 2.0**-11, "medium": 2.0**-9}
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,14 @@ class Scorer:
         # The error of a sum of d products is at most d roundings of their sizes; the rest is from
         # rounding the inputs (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
         size = self.radius * (self.radius + 2 * centered.square().sum(1).sqrt())
-        bound = 2 * (Y.shape[1] + 8) * _roundoff(Y.device) * size
+        backend = torch.backends.cuda if Y.device.type == "cuda" else torch.backends.mkldnn
+        setting: Any = getattr(backend, "matmul", None)
+        if hasattr(setting, "fp32_precision"):
+            precision = setting.fp32_precision
+        else:  # before torch 2.9
+            precision = torch.get_float32_matmul_precision()
+        roundoff = _ROUNDOFF.get(precision, 2.0**-24)
+        bound = 2 * (Y.shape[1] + 8) * roundoff * size
         return torch.nn.functional.pad(centered.float(), (0, 1), value=1.0), bound.float()
 
 
@@ -172,14 +180,3 @@ def _find_in_float64(points: Tensor, exact: Tensor, Y: Tensor, scorer: Scorer, k
         distance = (points[near].double() - y.unsqueeze(1)).square().sum(2)
         parts.append(near.gather(1, distance.argsort(dim=1, stable=True)[:, :k]))
     return torch.cat(parts)
-
-
-def _roundoff(device: torch.device) -> float:
-    """Unit roundoff of a product of float32 matrices, by the current settings of torch."""
-    backend = torch.backends.cuda if device.type == "cuda" else torch.backends.mkldnn
-    setting: Any = getattr(backend, "matmul", None)
-    if hasattr(setting, "fp32_precision"):
-        return _ROUNDOFF.get(setting.fp32_precision, 2.0**-24)
-    coarse = {"high": "tf32", "medium": "bf16"}  # the names before torch 2.9
-    name = coarse.get(torch.get_float32_matmul_precision(), "ieee")
-    return _ROUNDOFF.get(name, 2.0**-24)

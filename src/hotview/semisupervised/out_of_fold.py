@@ -16,14 +16,12 @@ from torch import Tensor
 from hotview._types import Array, IntArray
 from hotview.data import Data
 from hotview.semisupervised.calibration import draw_subsets
-from hotview.semisupervised.graph import ViewGraph
+from hotview.semisupervised.graph import ViewGraph, take_rows
 from hotview.semisupervised.predictors import (
     FusionRule,
     NetworkOutputs,
     Predictors,
     ViewInputs,
-    fusion_rule,
-    take_rows,
 )
 from hotview.semisupervised.ridge import thin_rows
 from hotview.semisupervised.soft_labels import NodeLabels, PseudoLabels
@@ -31,19 +29,19 @@ from hotview.semisupervised.super_learner import ScoresOutOfFold, ScoresWithout,
 
 __all__ = [
     "ALL_VIEWS",
+    "MIN_ROWS",
     "LeftOut",
     "fit_other_folds",
     "increase_losses",
+    "is_no_better",
     "score_left_out",
     "score_out_of_fold",
 ]
 
 ALL_VIEWS = "all views"
-_MIN_ROWS = 10  # below, nothing is said
+MIN_ROWS = 10  # below, nothing is said
 _MAX_LEFT_OUT = 1000  # rows that a member predicts to weigh its predictors
 _MAX_ROWS = 200  # of other folds, to fit weights to
-_MARGIN = 0.02  # of what all views tell about the classes: a view that adds less could be left out
-_SHIFT = 0.1  # total variation between class mixes that is told
 
 
 @dataclass(frozen=True)
@@ -127,6 +125,11 @@ def score_out_of_fold(
             if name in found and len(rises) > 0:
                 found[name]["loss_without"] = _interval(rises, unit)
     return {name: scores for name, scores in found.items() if scores["n"] > 0}
+
+
+def is_no_better(x: Mapping[str, Any]) -> bool:
+    """Whether predictions are not better than the prior by more than one standard error."""
+    return bool(x["prior_log_loss"] - x["log_loss"] <= x["standard_error"])
 
 
 def _one_hot(rows: ScoresOutOfFold) -> Array:
@@ -270,7 +273,7 @@ def score_left_out(
         else:
             nodes, features = pseudo.nodes[i], [] if member is None else member.features
             predictors = Predictors.fit(graphs, nodes, fold, pseudo.log_prior, features)
-        rule, views = fusion_rule(fold, nodes), list(data.views.values())
+        rule, views = FusionRule.of(fold, nodes), list(data.views.values())
         score = partial(_score_rows, rule, predictors, views, graphs, member)
         scores, Xs = score(rows, target)
         kept = draw_subsets(rows >= 0)
@@ -302,8 +305,8 @@ def _score_rows(
         if graphs:
             own = torch.from_numpy(graphs[s].node_numbers(rows[:, s])).to(X.device)
         inputs[s] = ViewInputs.of(s, X.nan_to_num(), outputs, own)
-        scores = predictors.log_scores(s, inputs[s])
-        by_view.append(torch.stack([x if x.ndim == 2 else x[0] for x in scores], dim=1))
+        of_view = [one.log_scores(inputs[s]) for one in predictors.views[s].values()]
+        by_view.append(torch.stack([x if x.ndim == 2 else x[0] for x in of_view], dim=1))
     joint = torch.zeros_like(by_view[0][:, 0])
     for one in predictors.joint.values():
         joint = one.log_scores(inputs, present, outputs)

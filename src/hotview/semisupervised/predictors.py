@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from hotview._codec import REGISTRIES, require, require_array
-from hotview._types import Array, IntArray
+from hotview._types import Array
 from hotview.ot._backend import constant
 from hotview.semisupervised.knn import FLOOR, KNNPredictor
 from hotview.semisupervised.ridge import RidgePredictor, fit_joint_ridge
@@ -36,8 +36,6 @@ __all__ = [
     "Predictor",
     "Predictors",
     "ViewInputs",
-    "fusion_rule",
-    "take_rows",
 ]
 
 
@@ -108,7 +106,7 @@ class Predictor(Protocol):
     needs_networks: ClassVar[bool]
 
     @classmethod
-    def fit(cls, view: LabeledView) -> Self:
+    def fit(cls, view: LabeledView) -> Predictor:
         """Fit it to labels of the nodes of a graph."""
 
     def log_scores(self, rows: ViewInputs) -> Tensor:
@@ -117,10 +115,10 @@ class Predictor(Protocol):
     def check(self, n_columns: int, n_features: int, n_classes: int) -> None:
         """Raise an error unless it takes rows of this size, and tells so many classes."""
 
-    def condense(self, random: np.random.Generator) -> Self:
+    def condense(self, random: np.random.Generator) -> Predictor:
         """A smaller predictor for new rows, if it has one."""
 
-    def to(self, device: torch.device | str) -> Self:
+    def to(self, device: torch.device | str) -> Predictor:
         """The same predictor on another device."""
 
 
@@ -252,7 +250,7 @@ class JointPredictor(Protocol):
     def scores_without(self, Xs: Mapping[int, Tensor]) -> Tensor:
         """Scores without each of the views, (n_rows, n_views, n_classes)."""
 
-    def to(self, device: torch.device | str) -> Self:
+    def to(self, device: torch.device | str) -> JointPredictor:
         """The same predictor on another device."""
 
 
@@ -342,10 +340,6 @@ class Predictors:
         for joint in self.joint.values():
             joint.check(n_columns, n_classes)
 
-    def log_scores(self, s: int, rows: ViewInputs) -> list[Tensor]:
-        """Log-likelihoods of the classes by every predictor of view s."""
-        return [predictor.log_scores(rows) for predictor in self.views[s].values()]
-
     def condense(self, random: np.random.Generator) -> Predictors:
         """The same predictors, smaller where they can be.
 
@@ -379,6 +373,19 @@ class FusionRule:
     n_classes: tuple[int, ...]
     log_prior: tuple[float, ...]
 
+    @classmethod
+    def of(cls, data: Data, nodes: Sequence[NodeLabels]) -> FusionRule:
+        """That of the labels of data, and of the nodes of every view, if these have any."""
+        n_known, target = data.labels_per_view, data.known.of(data.complete)
+        if min(n_known) < max(n_known) and (target < 0).any():  # labels are transferred to all
+            n_known = [max(n_known)] * len(n_known)
+        for s, of_view in enumerate(nodes):
+            n_known[s] = max(n_known) if of_view.taught else n_known[s]
+        own = [codes[data.labeled_in(s)] for s, codes in enumerate(data.codes)]
+        every = np.concatenate([target[target >= 0], *own])
+        counts = np.bincount(every, minlength=len(data.known.classes)) + 1
+        return cls(tuple(n_known), tuple(np.log(counts / counts.sum()).tolist()))
+
     def check(self, n_views: int, n_classes: int) -> None:
         """Raise an error unless it is of as many views and classes."""
         sizes = (len(self.n_classes), len(self.log_prior))
@@ -389,9 +396,11 @@ class FusionRule:
 
     def find_present(self, Xs: Mapping[int, Tensor]) -> Tensor:
         """Which views every row has, (n_rows, n_views), by standardized rows of some views."""
-        absent = {s: X[:, 0].isnan() for s, X in Xs.items()}  # single NaN were validated
-        nowhere = torch.ones_like(next(iter(absent.values())))
-        return torch.stack([~absent.get(s, nowhere) for s in range(len(self.n_classes))], dim=1)
+        nowhere = torch.zeros_like(next(iter(Xs.values()))[:, 0], dtype=torch.bool)
+        present = [nowhere] * len(self.n_classes)
+        for s, X in Xs.items():
+            present[s] = ~X[:, 0].isnan()  # single NaN were validated
+        return torch.stack(present, dim=1)
 
     def count_views(self, present: Tensor) -> Tensor:
         """Which of a row's views count: those whose labels have most classes."""
@@ -403,27 +412,6 @@ class FusionRule:
         prior = constant(self.log_prior, fused.device)
         fused = torch.where(counts.any(1, keepdim=True), fused, prior)
         return fused.masked_fill(~present.any(1, keepdim=True), torch.nan)
-
-
-def fusion_rule(data: Data, nodes: Sequence[NodeLabels]) -> FusionRule:
-    """Which views count, by the labels that their predictors are trained on.
-
-    Parameters
-    ----------
-    data : Data
-        The labels.
-    nodes : sequence of NodeLabels
-        Labels of the nodes of every view; none without pseudo-labels.
-    """
-    n_known, target = data.labels_per_view, data.known.of(data.complete)
-    if min(n_known) < max(n_known) and (target < 0).any():  # labels are transferred to every view
-        n_known = [max(n_known)] * len(n_known)
-    for s, of_view in enumerate(nodes):
-        n_known[s] = max(n_known) if of_view.taught else n_known[s]
-    own = [codes[data.labeled_in(s)] for s, codes in enumerate(data.codes)]
-    every = np.concatenate([target[target >= 0], *own])
-    counts = np.bincount(every, minlength=len(data.known.classes)) + 1
-    return FusionRule(tuple(n_known), tuple(np.log(counts / counts.sum()).tolist()))
 
 
 class NetworkOutputs(Protocol):
@@ -441,21 +429,3 @@ class NetworkOutputs(Protocol):
 
     def joint_logits(self, features: Mapping[int, Tensor]) -> Tensor:
         """Logits by the joint heads, (n_members, n_rows, n_classes), from features of all views."""
-
-
-def take_rows(views: Sequence[Any], rows: IntArray) -> dict[int, Tensor]:
-    """Standardized rows of individuals, by number of the view; NaN where one is absent.
-
-    Parameters
-    ----------
-    views : sequence of RowSource
-        The views.
-    rows : ndarray of int64, shape (n_rows, n_views)
-        Numbers of individuals' rows in every view, −1 where absent.
-    """
-    Xs = {}
-    for s, view in enumerate(views):
-        X = view.take_on_all_ranks(np.maximum(rows[:, s], 0))
-        absent = torch.from_numpy(rows[:, s] < 0).to(X.device)
-        Xs[s] = X.masked_fill(absent.unsqueeze(1), torch.nan)
-    return Xs

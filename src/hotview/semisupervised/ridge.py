@@ -8,24 +8,37 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
+from scipy.special import entr, log_softmax
 from torch import Tensor
 
 from hotview._codec import require, require_array
 from hotview._types import Array, IntArray
 from hotview.semisupervised.knn import FLOOR
+from hotview.semisupervised.propagation import normalize_by_class_mass, propagate
 
 if TYPE_CHECKING:
     from hotview.data import Data
     from hotview.semisupervised.graph import ViewGraph
     from hotview.semisupervised.predictors import LabeledView, ViewInputs
 
-__all__ = ["RidgePredictor", "fit_joint_ridge", "fit_ridge", "thin_rows"]
+__all__ = [
+    "NodeScores",
+    "RidgePredictor",
+    "certainty",
+    "fit_joint_ridge",
+    "fit_ridge",
+    "score_by_ridge",
+    "score_view",
+    "thin_rows",
+]
 
 _PENALTIES = 10.0 ** np.arange(-4, 2)  # relative to the mean squared length of a row
 _SHARPNESS = np.exp(np.linspace(-1, 4, 26))
 _MAX_LEVERAGE = 1 - 1e-9
 _MIN_ROW_WEIGHT = 1e-3
 _MAX_ROWS, _MAX_LEFT_OUT = 20_000, 2000  # to fit to, and to choose the penalty by
+_CHUNK = 4096  # rows at a time
+_MIN_MASS = 0.3  # of a class that has any
 
 
 @dataclass(frozen=True)
@@ -183,8 +196,6 @@ def fit_ridge(
 
 def _fit_coefficients(X: Array, Y: Array, w: Array, target: Array) -> Array:
     """Coefficients for the penalty and sharpness with the best leave-one-out likelihood."""
-    from scipy.special import log_softmax
-
     n, wide = len(X), X.shape[1] > len(X)
     values, V = np.linalg.eigh(X @ X.T if wide else X.T @ X)
     values = np.maximum(values, 0.0)
@@ -237,3 +248,64 @@ def take_present(graph: ViewGraph, rows: IntArray) -> Array:
     X = graph.rows.take(np.maximum(rows, 0)).cpu().numpy()
     X[rows < 0] = 0.0
     return X
+
+
+@dataclass(frozen=True)
+class NodeScores:
+    """What the labels of one view say about the nodes of its graph.
+
+    Parameters
+    ----------
+    propagated : ndarray of shape (n_nodes, n_classes)
+        Class probabilities by label propagation, as if all classes had the same mass.
+    ridge : RidgePredictor
+        The ridge regression of the labeled rows.
+    scores : ndarray of shape (n_nodes, 2, n_classes)
+        Log-likelihoods of the classes by propagation and by the ridge regression.
+    """
+
+    propagated: Array
+    ridge: RidgePredictor
+    scores: Array
+
+    def logits(self, weights: Array) -> Array:
+        """Calibrated log-likelihoods of the classes."""
+        found: Array = np.einsum("nmk,m->nk", self.scores, weights)
+        return found
+
+
+def score_view(
+    graph: ViewGraph, codes: IntArray, log_prior: Array, rows: IntArray, q: Array
+) -> NodeScores:
+    """Scores of the nodes of a view by its labels, and by class probabilities of some nodes."""
+    one_hot = np.eye(len(log_prior))
+    labeled = thin_rows(np.flatnonzero(codes >= 0))
+    of_nodes = codes[graph.nodes]
+    known = np.flatnonzero(of_nodes >= 0)
+    weight_of = certainty(q)
+    seeds = np.zeros((len(of_nodes), len(log_prior)))
+    seeds[rows] = weight_of[:, None] * q
+    seeds[known] = one_hot[of_nodes[known]]
+    F = propagate(graph.adjacency, seeds, device=graph.rows.device)
+    mass = seeds.sum(axis=0)
+    propagated = normalize_by_class_mass(F, np.where(mass > 0, np.maximum(mass, _MIN_MASS), 0.0))
+    X = graph.rows.take(np.concatenate([labeled, graph.nodes[rows]])).cpu().numpy()
+    target, weight = np.vstack([one_hot[codes[labeled]], q]), np.ones(len(X))
+    weight[len(labeled) :] = weight_of
+    ridge = fit_ridge([X], target, np.exp(log_prior), weight)
+    scores = np.stack([np.log(propagated + FLOOR), score_by_ridge(ridge, graph)], axis=1)
+    return NodeScores(propagated, ridge, scores)
+
+
+def certainty(q: Array) -> Array:
+    """How far class probabilities are from knowing nothing, from 0 to 1."""
+    found: Array = 1 - entr(q).sum(axis=1) / np.log(q.shape[1])
+    return found
+
+
+def score_by_ridge(ridge: RidgePredictor, graph: ViewGraph) -> Array:
+    """Log-likelihoods of the nodes of a graph by the ridge regression of its view."""
+    ridge = ridge.to(graph.rows.device)
+    parts = np.array_split(graph.nodes, -(-len(graph.nodes) // _CHUNK))
+    scores = torch.cat([ridge.predict({0: graph.rows.take(part)}) for part in parts])
+    return np.asarray(scores.cpu().numpy())

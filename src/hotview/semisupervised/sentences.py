@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
+from hotview.semisupervised.out_of_fold import ALL_VIEWS, MIN_ROWS, is_no_better
 
-from hotview._types import Array
-from hotview.semisupervised.out_of_fold import ALL_VIEWS
+__all__ = ["describe_contributions"]
 
-__all__ = ["describe_contributions", "score_warnings", "shift_warnings"]
-
-_MIN_ROWS = 10  # below, nothing is said
 _MARGIN = 0.02  # of what all views tell about the classes: a view that adds less could be left out
-_SHIFT = 0.1  # total variation between class mixes that is told
 
 
 def describe_contributions(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -38,10 +33,10 @@ def describe_contributions(scores: Mapping[str, Mapping[str, Any]]) -> list[str]
     known = scores[ALL_VIEWS]["prior_log_loss"] - scores[ALL_VIEWS]["log_loss"]
     if known <= 0:  # a warning says so
         return []
-    told = {name: x for name, x in changes.items() if x["n"] >= _MIN_ROWS}
+    told = {name: x for name, x in changes.items() if x["n"] >= MIN_ROWS}
     keep = {name: x for name, x in told.items() if x["low"] > 0}
     spare = {name: x for name, x in told.items() if x["low"] <= 0 and x["high"] < _MARGIN * known}
-    noise = {name: x for name, x in spare.items() if _is_no_better(scores[name])}
+    noise = {name: x for name, x in spare.items() if is_no_better(scores[name])}
     spare = {name: x for name, x in spare.items() if name not in noise}
     lines = [*_keep_lines(keep), *_spare_lines(spare, known), *map(_noise_line, noise.items())]
     n = max(x["n"] for x in changes.values())
@@ -104,52 +99,3 @@ def _changes(changes: Mapping[str, Mapping[str, Any]]) -> str:
         interval = "" if texts else "95 % interval "
         texts.append(f" by {mean}{of} ({interval}{low} to {high})")
     return ",".join(texts)
-
-
-def score_warnings(scores: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Warnings about views, or all of them, that predict no better than prior probabilities."""
-    for name, x in scores.items():
-        if x["n"] < _MIN_ROWS or x["expected"] or not _is_no_better(x):
-            continue
-        what = "all views together" if name == ALL_VIEWS else f"view {name!r}"
-        yield (
-            f"Predictions from {what} are not measurably better than the shares of the classes: "
-            f"on {x['n']} labels that were left out, the log loss is {x['log_loss']:.3f}, that of "
-            f"the shares {x['prior_log_loss']:.3f}. Label more rows, or check whether these "
-            "columns can tell the classes."
-        )
-
-
-def _is_no_better(x: Mapping[str, Any]) -> bool:
-    """Whether predictions are not better than the prior by more than one standard error."""
-    return bool(x["prior_log_loss"] - x["log_loss"] <= x["standard_error"])
-
-
-def shift_warnings(
-    names: Sequence[str], has_labels: Sequence[bool], before: Array, after: Array, classes: Array
-) -> Iterator[str]:
-    """Warnings about views without labels whose linked rows have another mix of classes.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the views.
-    has_labels : sequence of bool
-        Which views have labels.
-    before, after : ndarray of shape (n_views, n_classes)
-        Logarithms of the prior probabilities of the labels, and of linked rows.
-    classes : ndarray
-        The classes.
-    """
-    for s, name in enumerate(names):
-        change = np.exp(after[s]) - np.exp(before[s])
-        if has_labels[s] or np.abs(change).sum() / 2 < _SHIFT:
-            continue
-        k = int(np.abs(change).argmax())
-        yield (
-            f"Linked rows of view {name!r}, which has no labels, look like another mix of classes "
-            f"than the labels: class {classes[k].item()!r} has a share of "
-            f"{np.exp(after[s, k]):.2f} there, and {np.exp(before[s, k]):.2f} among the labels. "
-            "The former is used for rows of this view alone. Label some of its rows, or set "
-            "class_prior, if linked rows are not like those to predict."
-        )

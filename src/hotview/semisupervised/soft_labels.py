@@ -18,8 +18,7 @@ from hotview.data import Data
 from hotview.semisupervised.class_prior import class_priors, shift_prior
 from hotview.semisupervised.graph import ViewGraph
 from hotview.semisupervised.label_transfer import N_ANCHORS, transfer_labels
-from hotview.semisupervised.node_scores import NodeScores, score_view
-from hotview.semisupervised.ridge import RidgePredictor
+from hotview.semisupervised.ridge import NodeScores, RidgePredictor, score_view
 from hotview.semisupervised.super_learner import fit_weights
 
 __all__ = [

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
+from scipy.special import log_softmax
 from torch import Tensor
 
 from hotview._codec import require, shorten
@@ -164,16 +165,16 @@ class SuperLearner:
         Tensor
             Equal for all classes in rows in which no view counts.
         """
-        weight, of_joint = self.weigh_views(present)
+        weight, of_joint, log_prior = self.weigh_views(present)
         predictors = constant(self.predictors, scores.device, scores.dtype)
         by_view = (scores * predictors.unsqueeze(2)).sum(2)
-        pooled = (by_view * weight.unsqueeze(2)).sum(1) + self.mean_log_prior(present)
+        pooled = (by_view * weight.unsqueeze(2)).sum(1) + log_prior
         if joint is not None:
             pooled = pooled + joint * of_joint
         return pooled.log_softmax(1)
 
-    def weigh_views(self, present: Tensor) -> tuple[Tensor, Tensor]:
-        """Weights of every row's views and of its joint predictor.
+    def weigh_views(self, present: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Weights of every row's views and of its joint predictor, and its prior.
 
         Parameters
         ----------
@@ -186,22 +187,19 @@ class SuperLearner:
             u_s n^(−a); 0 for views that do not count.
         joint : Tensor of float64, shape (n_rows, 1)
             u_0; 0 in rows of one view.
+        log_prior : Tensor of float64, shape (n_rows, n_classes)
+            The mean of log π over the views that count.
         """
         device = present.device
         number = present.sum(1, keepdim=True).clamp_min(1).double()
+        log_prior = present.double() / number @ constant(self.log_prior, device)
         n_views = present.shape[1]
         partial, complete = constant(self.partial, device), constant(self.complete, device)
         weight = partial[:n_views] * number**-self.power
         weight = complete[:n_views].where(number == n_views, weight)
         of_joint = complete[-1].where(number == n_views, partial[-1])
         weight = weight.where(number > 1, torch.ones_like(weight))
-        return weight * present, of_joint * (number > 1)
-
-    def mean_log_prior(self, present: Tensor) -> Tensor:
-        """The mean of log π over the views of every row that count, (n_rows, n_classes)."""
-        log_prior = constant(self.log_prior, present.device)
-        share = present.double() / present.sum(1, keepdim=True).clamp_min(1)
-        return share @ log_prior
+        return weight * present, of_joint * (number > 1), log_prior
 
 
 def fit_super_learner(
@@ -241,12 +239,20 @@ def fit_super_learner(
     equal_partial = np.r_[np.ones(n_views), prior.joint]
     log_pi = tuple(map(tuple, log_prior.tolist()))
     if sum(len(fold.target) for fold in folds) == 0:
-        weights = tuple(tuple(map(float, w)) for w in start)
-        return SuperLearner(weights, _floats(equal), _floats(equal_partial), prior.power, log_pi)
+        return SuperLearner(
+            tuple(map(_floats, start)), _floats(equal), _floats(equal_partial), prior.power, log_pi
+        )
     rows = ScoresOutOfFold.concatenate(folds)
-    w = np.array(
-        [_fit_predictors(rows, s, start[s], log_prior[s], prior.shrinkage) for s in range(n_views)]
-    )
+    w = np.array(start, dtype=np.float64)
+    for s, log_pi_s in enumerate(log_prior):
+        has = rows.present[:, s]
+        scores, target = rows.scores[has, s], rows.target[has]
+        if len(target) > 0:
+            w[s] = fit_weights(scores, target, log_pi_s, w[s], prior.shrinkage)
+            log_p = log_softmax(np.einsum("nmk,m->nk", scores, w[s]) + log_pi_s, axis=1)
+            loss = log_softmax(log_pi_s)[target] - log_p[np.arange(len(target)), target]
+            if len(target) >= _MIN_ROWS and loss.mean() > loss.std() / np.sqrt(len(target)):
+                w[s] = 0.0
     by_view = np.einsum("nsmk,sm->nsk", rows.scores, w)
     # The joint predictor is one more: rows of one view do not ask it.
     by_view = np.concatenate([by_view, rows.joint[:, None]], axis=1)
@@ -318,24 +324,6 @@ def fit_weights(
     return x
 
 
-def _fit_predictors(
-    rows: ScoresOutOfFold, s: int, start: Sequence[float], log_pi: Array, shrinkage: float
-) -> Array:
-    """Weights of the predictors of view s, from rows that have it."""
-    from scipy.special import log_softmax
-
-    has = rows.present[:, s]
-    scores, target = rows.scores[has, s], rows.target[has]
-    if len(target) == 0:
-        return np.asarray(start, dtype=np.float64)
-    w = fit_weights(scores, target, log_pi, np.asarray(start, dtype=np.float64), shrinkage)
-    log_p = log_softmax(np.einsum("nmk,m->nk", scores, w) + log_pi, axis=1)
-    loss = log_softmax(log_pi)[target] - log_p[np.arange(len(target)), target]
-    if len(target) >= _MIN_ROWS and loss.mean() > loss.std() / np.sqrt(len(target)):
-        return np.zeros_like(w)
-    return w
-
-
 def _fit_views(
     by_view: Array,
     present: Array,
@@ -375,7 +363,6 @@ def _minimize(
 ) -> tuple[Array, float]:
     """Weights, and the power of the number of views; a power of 0 stays 0."""
     from scipy.optimize import minimize
-    from scipy.special import log_softmax
 
     rows, n = np.arange(len(target)), len(target)
     log_n = np.zeros(n) if number is None else np.log(number)
