@@ -21,9 +21,9 @@ from hotview.estimators.diagnostics import interrupt_warning
 from hotview.losses import Coupling
 from hotview.model.model import Model, ModelView
 from hotview.model.parameters import impute_of
+from hotview.nn.multiview import used_precision
 from hotview.preprocessing.pca import effective_rank, total_std
 from hotview.semisupervised.sentences import score_warnings
-from hotview.training.precision import used_precision
 from hotview.training.view_plan import ViewPlan, match_columns, solve_mean_plan
 
 if TYPE_CHECKING:
