@@ -54,7 +54,7 @@ from hotview.estimators.fit import PreparedFit, prepare
 from hotview.estimators.networks import _schedule, make_trainer
 from hotview.estimators.randomness import member_states, seeded
 from hotview.model.parameters import pick_device
-from hotview.training.precision import in_precision
+from hotview.nn.multiview import in_precision
 from paper.estimators import constructor_parameters
 from paper.models import PLAIN, SETTINGS
 from paper.statistics import paired_difference

@@ -16,7 +16,6 @@ from hotview.cli import app
 PACKAGE = Path(hotview.__file__).parent
 ORDER = (
     ("_types", "_files", "_messages", "_codec", "_threads"),
-    ("_lazy",),
     ("_archive", "_launch"),
     ("_processes",),
     ("_validation",),

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from hotview._lazy import LazyRows
+from hotview._types import LazyRows
 from hotview._validation import check_tables
 from hotview.preprocessing import rows as view_rows
 from hotview.preprocessing.table_scan import scan_tables

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from hotview._lazy import LazyRows
+from hotview._types import LazyRows
 from hotview._validation import EncodedView, check_tables, encoded_names
 from hotview.data.columns import Column, ViewColumns
 

@@ -11,8 +11,8 @@ from sklearn.base import clone
 
 import hotview as hv
 from hotview._archive import read_archive, write_archive
-from hotview._lazy import LazyRows
 from hotview._processes import ProcessLostError
+from hotview._types import LazyRows
 from hotview.datasets import make_views
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder, checkpointing
 from hotview.estimators.checkpointing import (

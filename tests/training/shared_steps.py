@@ -16,7 +16,7 @@ import torch
 
 import hotview as hv
 from hotview import _processes as processes
-from hotview._lazy import LazyRows
+from hotview._types import LazyRows
 from hotview._validation import check_tables
 from hotview.datasets import make_views
 from hotview.estimators.fit import prepare

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from hotview._lazy import LazyRows
+from hotview._types import LazyRows
 from hotview._validation import ViewTable
 from hotview.losses import DGCCA, HOTPairwise, HOTReference, NoCoupling, SWPairwise
 from hotview.losses.objective import Objective

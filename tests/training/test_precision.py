@@ -12,10 +12,9 @@ import hotview as hv
 from hotview import _threads as threads
 from hotview._threads import one_thread, suited_threads
 from hotview.datasets import make_views
+from hotview.nn import multiview as module
 from hotview.nn.batched import batch_networks
-from hotview.nn.multiview import Widths, make_network
-from hotview.training import precision as module
-from hotview.training.precision import PRECISIONS, in_precision, used_precision
+from hotview.nn.multiview import PRECISIONS, Widths, in_precision, make_network, used_precision
 from tests.training.small_training import seeded
 
 CPU, COLUMNS, NAMES = torch.device("cpu"), (40, 32), ("a", "b")

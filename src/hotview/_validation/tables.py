@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from hotview._lazy import LazyRows
-from hotview._types import Array, Views
+from hotview._types import Array, LazyRows, Views
 from hotview._validation.containers import (
     StoredRows,
     check_numeric,

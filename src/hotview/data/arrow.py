@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from hotview._lazy import LazyRows
 from hotview._messages import ParameterError, check_known, listed, reading
-from hotview._types import Array
+from hotview._types import Array, LazyRows
 from hotview._validation.containers import is_numeric_arrow
 from hotview.data.options import NO_OPTIONS, Options
 from hotview.data.table_file import (

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from hotview._lazy import LazyRows
 from hotview._messages import Parameter, ParameterError, check_known, listed, within_memory
-from hotview._types import Array
+from hotview._types import Array, LazyRows
 from hotview._validation import check_one_line
 from hotview.data.options import NO_OPTIONS, Options
 

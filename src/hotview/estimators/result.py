@@ -23,7 +23,7 @@ from hotview.estimators.rows import Graphs, Rows
 from hotview.losses import Coupling
 from hotview.model.model import Model, ModelView
 from hotview.model.parameters import impute_of
-from hotview.nn.multiview import MultiViewNetwork
+from hotview.nn.multiview import MultiViewNetwork, used_precision
 from hotview.preprocessing.pca import principal_components
 from hotview.preprocessing.rows import ViewRows
 from hotview.semisupervised.graph import encode_nodes
@@ -31,7 +31,6 @@ from hotview.similarity import CommonSpace, ViewSimilarity
 from hotview.similarity.common_space import average_common_spaces
 from hotview.similarity.view_similarity import N_COMPONENTS, measure_linked_rows
 from hotview.training.batches import embed_rows
-from hotview.training.precision import used_precision
 from hotview.training.view_plan import (
     ViewPlan,
     draw_null,

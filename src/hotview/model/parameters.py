@@ -29,8 +29,8 @@ from hotview._validation import (
 )
 from hotview._validation.parameters import suggest
 from hotview.losses.specifications import CouplingSpec, RegularizerSpec, as_coupling, as_regularizer
+from hotview.nn.multiview import PRECISIONS
 from hotview.preprocessing.column_scaler import IMPUTATIONS
-from hotview.training.precision import PRECISIONS
 
 if TYPE_CHECKING:
     from hotview.training.loop import Epoch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -41,6 +41,8 @@ N_COMPONENTS = 64  # to which it is reduced
 _MAX_SHARE = 0.2  # of a column in all counts
 _MAX_MEAN = 100  # of a sparse column, in standard deviations, for products in float32
 _N_ENTRIES = 2**22  # of dense rows that are reduced together
+#: mean, its rounding error, scale and what is filled in, of every column
+Constants = tuple[Tensor, Tensor, Tensor, Tensor | None]
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ class ColumnScaler:
         return torch.from_numpy((X @ map_ - offset).astype(np.float32, copy=False))
 
     def impute_sparse(self, X: Any) -> Any:
-        """Sparse rows as `_impute` makes dense ones."""
+        """Sparse rows with what is missing imputed, and indicators."""
         if self.fill is None or (self.indicators is None and not np.isnan(X.data).any()):
             return X
         if not X.has_canonical_format:  # a cell that is stored in parts is missing once
@@ -173,34 +175,33 @@ class ColumnScaler:
 
     def _standardize(self, X: Array) -> Tensor:
         exact = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-        if self.fill is not None:
-            exact = self._impute(exact, self.fill.astype(exact.dtype))
-        mean, rounding, scale = self.constants(exact.dtype)
-        # The first operation makes a copy; the others are torch's, twice as fast on narrow rows.
-        standardized = torch.from_numpy(exact - mean)
-        standardized.sub_(torch.from_numpy(rounding)).div_(torch.from_numpy(scale))
-        return standardized.to(torch.float32).contiguous()
+        if not exact.flags.writeable or min(exact.strides) < 0:  # which torch does not take
+            exact = exact.copy()
+        rows = torch.from_numpy(exact)
+        return self.standardize(rows, self.constants(rows.dtype, rows.device))
 
-    def _impute(self, X: Array, fill: Array) -> Array:
-        """Rows with NaN replaced, and indicators; a row that is NaN throughout is absent."""
-        missing = np.isnan(X)
-        if self.indicators is None and not missing.any():
-            return X
-        absent = missing.all(axis=1, keepdims=True)
-        filled = np.where(missing & ~absent, fill, X)
-        if self.indicators is None:
-            return filled
-        marks = np.where(absent, np.nan, missing[:, self.indicators]).astype(X.dtype)
-        return np.concatenate([filled, marks], axis=1)
+    def constants(self, dtype: torch.dtype, device: torch.device) -> Constants:
+        """Statistics of the columns, in the precision of some rows, on their device."""
+        mean = torch.from_numpy(self.mean)
+        rounded = mean.to(dtype)
+        parts = [rounded, (mean - rounded).to(dtype), torch.from_numpy(self.scale).to(dtype)]
+        fill = None if self.fill is None else torch.from_numpy(self.fill).to(device, dtype)
+        return *(x.to(device) for x in parts), fill  # type: ignore[return-value]
 
-    def constants(self, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
-        """Mean, its rounding error and scale of every column, in the precision of some rows.
+    def standardize(self, X: Tensor, constants: Constants) -> Tensor:
+        """Standardize rows on any device, and add indicators; the rows are not changed.
 
-        Rows are standardized by subtracting the first two, one after the other, and dividing by the
-        third.
+        What is missing is imputed, but not in rows that are NaN throughout, which are absent.
         """
-        mean = self.mean.astype(dtype)
-        return mean, (self.mean - mean).astype(dtype), self.scale.astype(dtype)
+        mean, rounding, scale, fill = constants
+        if fill is not None:
+            missing = X.isnan()
+            absent = missing.all(1, keepdim=True)
+            X = torch.where(missing & ~absent, fill, X)
+            if self.indicators is not None:
+                marks = missing[:, torch.from_numpy(self.indicators)].to(X.dtype)
+                X = torch.cat([X, marks.masked_fill(absent, torch.nan)], dim=1)
+        return (X - mean).sub_(rounding).div_(scale).to(torch.float32).contiguous()
 
     def __getstate__(self) -> dict[str, Any]:
         """The pickled state, without what is cached."""
@@ -299,9 +300,6 @@ def is_in_memory(table: ViewTable) -> bool:
     return not isinstance(owner, mmap.mmap) and (table.is_array or sparse.issparse(table.data))
 
 
-_Column = tuple[Array, int]  # known values that are stored, and the number of zeros that are not
-
-
 def column_medians(
     tables: Sequence[ViewTable],
     present: Sequence[IntArray | None],
@@ -333,65 +331,26 @@ def column_medians(
     >>> column_medians([table], [None])
     array([2. , 4.5])
     """
-    readers = [
-        _sparse_columns(table.data, rows, is_counts=is_counts)
-        if is_counts or sparse.issparse(table.data)
-        else _dense_columns(table.data, rows)
-        for table, rows in zip(tables, present, strict=True)
-    ]
+    parts = []
+    for table, rows in zip(tables, present, strict=True):
+        X = table.data
+        if is_sparse(X) and rows is not None:
+            X, rows = X[rows], None
+        X = root_shares(X) if is_counts else X
+        parts.append((X.tocsc() if is_sparse(X) else X, rows))
     n_rows = sum(table.n_rows for table in tables)
     n_columns, step = tables[0].n_columns, max(1, _N_ENTRIES // n_rows)
     medians = np.empty(n_columns)
     for start in range(0, n_columns, step):
-        block = range(start, min(start + step, n_columns))
-        for j, *parts in zip(block, *(read(block) for read in readers), strict=True):
-            values = np.concatenate([stored for stored, _ in parts])
-            medians[j] = _median(values, sum(n_zeros for _, n_zeros in parts))
+        block = slice(start, min(start + step, n_columns))
+        dense = [(X[:, block].toarray() if is_sparse(X) else X[:, block], k) for X, k in parts]
+        values = np.concatenate([x if k is None else x[k] for x, k in dense]).astype(np.float64)
+        n = values.shape[0] - np.isnan(values).sum(axis=0)
+        values.sort(axis=0)  # NaN last
+        columns = np.arange(values.shape[1])
+        low, high = values[np.maximum(n - 1, 0) // 2, columns], values[n // 2, columns]
+        medians[block] = np.where(n > 0, (low + high) / 2, np.nan)
     return medians
-
-
-def _dense_columns(X: Array, rows: IntArray | None) -> Callable[[range], Iterator[_Column]]:
-    def read(block: range) -> Iterator[_Column]:
-        part = X[:, block.start : block.stop]
-        columns = np.ascontiguousarray((part if rows is None else part[rows]).T, dtype=np.float64)
-        return ((column[~np.isnan(column)], 0) for column in columns)
-
-    return read
-
-
-def _sparse_columns(
-    X: Any, rows: IntArray | None, *, is_counts: bool
-) -> Callable[[range], Iterator[_Column]]:
-    chosen = sparse.csr_array(X if rows is None else X[rows])
-    if not chosen.has_canonical_format:  # else it may be the caller's
-        chosen = chosen.copy()
-        chosen.sum_duplicates()
-    by_column = (root_shares(chosen) if is_counts else chosen).tocsc()
-
-    def read(block: range) -> Iterator[_Column]:
-        for j in block:
-            start, stop = by_column.indptr[j : j + 2]
-            stored = by_column.data[start:stop].astype(np.float64)
-            yield stored[~np.isnan(stored)], by_column.shape[0] - len(stored)
-
-    return read
-
-
-def _median(values: Array, n_zeros: int) -> float:
-    """Median of some values and a number of zeros."""
-    n = len(values) + n_zeros
-    if n == 0:
-        return float("nan")
-    if n_zeros == 0:
-        return float(np.median(values))
-    ordered, n_negative = np.sort(values), int((values < 0).sum())
-
-    def value_at(i: int) -> float:
-        if n_negative <= i < n_negative + n_zeros:
-            return 0.0
-        return float(ordered[i if i < n_negative else i - n_zeros])
-
-    return (value_at((n - 1) // 2) + value_at(n // 2)) / 2
 
 
 def is_sparse(X: Any) -> bool:

@@ -352,10 +352,16 @@ class _CenteredRows:
 
     def __init__(self, X: Any, mean: Array, scale: Array, device: torch.device) -> None:
         self.X: Any = X
-        if device.type != "cpu":
-            self.X = _to_dense(self.X, device)
-        elif not is_sparse(X):
-            self.X = torch.from_numpy(self.X)
+        if not is_sparse(X):
+            self.X = torch.from_numpy(X).to(device)
+        elif device.type != "cpu":  # to which only the nonzero entries are copied
+            coo = X.tocoo()
+            places = [
+                torch.as_tensor(x, dtype=torch.int64, device=device) for x in (coo.row, coo.col)
+            ]
+            values = torch.from_numpy(coo.data).to(device)
+            self.X = torch.zeros(X.shape, dtype=values.dtype, device=device)
+            self.X[places[0], places[1]] = values
         self.mean, self.scale = (
             torch.as_tensor(values.astype(X.dtype), device=device) for values in (mean, scale)
         )
@@ -370,15 +376,3 @@ class _CenteredRows:
 
     def _multiply(self, X: Any, Q: Tensor) -> Tensor:
         return torch.as_tensor(X @ Q.numpy()) if is_sparse(X) else X @ Q
-
-
-def _to_dense(X: Any, device: torch.device) -> Tensor:
-    """The rows as a dense matrix on a device, to which only their nonzero entries are copied."""
-    if not is_sparse(X):
-        return torch.from_numpy(X).to(device)
-    values = torch.from_numpy(X.data).to(device)
-    dense = torch.zeros(X.shape, dtype=values.dtype, device=device)
-    counts = torch.as_tensor(np.diff(X.indptr), device=device)
-    rows = torch.repeat_interleave(torch.arange(X.shape[0], device=device), counts)
-    columns = torch.as_tensor(X.indices, device=device).long()
-    return dense.index_put_((rows, columns), values, accumulate=True)

@@ -10,7 +10,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache
 from itertools import cycle, islice
 
 import numpy as np
@@ -195,40 +195,24 @@ class RawRows:
     """
 
     def __init__(self, view: ViewRows) -> None:
-        self.data, self.device, scaler = view.tables[0].data, view.device, view.scaler
-        dtype = np.dtype(np.float32 if self.data.dtype == np.float32 else np.float64)
-        on_device = partial(torch.tensor, device=self.device)
-        self.mean, self.rounding, self.scale = on_device(np.stack(scaler.constants(dtype)))
-        self.fill = self.components = self.indicators = None
-        if scaler.fill is not None:
-            self.fill = on_device(scaler.fill.astype(dtype))
-        if scaler.indicators is not None:
-            self.indicators = on_device(scaler.indicators)
-        if scaler.components is not None:
-            self.components = on_device(scaler.components.astype(np.float64))
+        self.data, self.device, self.scaler = view.tables[0].data, view.device, view.scaler
+        self.dtype = torch.float32 if self.data.dtype == np.float32 else torch.float64
+        self.constants, self.components = self.scaler.constants(self.dtype, self.device), None
+        if (components := self.scaler.components) is not None:
+            self.components = torch.from_numpy(components).to(self.device, torch.float64)
 
     def load(self, start: int, stop: int) -> _Loaded:
         """Standardized rows, and whether there is doubt that all of their entries are valid."""
         rows = self.data[start:stop]
-        staged = _empty_staged(rows.shape, self.mean.dtype, self.device)
+        staged = _empty_staged(rows.shape, self.dtype, self.device)
         np.copyto(staged.numpy(), rows)  # other threads run meanwhile
-        return self.standardize(staged.to(self.device, non_blocking=True))
-
-    def standardize(self, X: Tensor) -> _Loaded:
-        """Standardize rows that are on the device, by the operations of `ColumnScaler`."""
-        missing = X.isnan()
-        absent = missing.all(1, keepdim=True)
-        if self.fill is not None:
-            X = torch.where(missing & ~absent, self.fill, X)
-        if self.indicators is not None:
-            marks = missing[:, self.indicators].to(X.dtype).masked_fill(absent, torch.nan)
-            X = torch.cat([X, marks], dim=1)
-        Z = (X - self.mean).sub_(self.rounding).div_(self.scale).to(torch.float32)
-        low, high = Z.aminmax(dim=1, keepdim=True)  # NaN where an entry is NaN
-        is_ordinary = (low >= -_ORDINARY) & (high <= _ORDINARY) | absent
+        X = staged.to(self.device, non_blocking=True)
+        Z = self.scaler.standardize(X, self.constants)
+        low, high = Z.aminmax(dim=1)  # NaN where an entry is NaN
+        is_valid = (low >= -_ORDINARY) & (high <= _ORDINARY) | X.isnan().all(1)
         if self.components is not None:
             Z = (Z.double() @ self.components).float()
-        return Z, ~is_ordinary.all()
+        return Z, ~is_valid.all()
 
 
 class OutputCollector:

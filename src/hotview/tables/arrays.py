@@ -9,9 +9,8 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from hotview._lazy import LazyRows
 from hotview._messages import ParameterError, check_known, reading, unknown_error
-from hotview._types import Array
+from hotview._types import Array, LazyRows
 from hotview.data.options import File, Options
 from hotview.data.table_file import LARGEST_INTEGER, TableFile, as_text
 from hotview.tables.reader_process import open_hdf5

@@ -13,9 +13,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from hotview._lazy import LazyRows
 from hotview._messages import reading
-from hotview._types import Array
+from hotview._types import Array, LazyRows
 from hotview._validation.containers import is_numeric_arrow
 from hotview.data.arrow import ArrowColumns, fill_numbers, number_dtype
 from hotview.data.options import NO_OPTIONS, Options

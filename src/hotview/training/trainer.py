@@ -15,9 +15,8 @@ from hotview._codec import decode
 from hotview._threads import Interrupt
 from hotview.losses.coupling import Terms
 from hotview.losses.objective import Batch, Evaluation, Objective
-from hotview.nn.multiview import MultiViewNetwork
+from hotview.nn.multiview import MultiViewNetwork, in_precision
 from hotview.training.batches import Sampler
-from hotview.training.precision import in_precision
 
 __all__ = [
     "Adam",
