@@ -57,9 +57,11 @@ def test_nobody_is_trained_and_evaluated_on(hotview, visits, tmp_path):
 def test_the_fit_is_that_of_python_with_groups_whose_later_visits_are_left_out(
     hotview, visits, tmp_path
 ):
-    path, parts = tmp_path / "m.hotview", ("state", "visit")
+    path = tmp_path / "m.hotview"
     hotview("fit", *visits, *COLUMNS, "-o", path, *QUICK)
-    files = DatasetFiles([str(f) for f in visits], None, *parts, drop=["person"])
+    files = DatasetFiles(
+        [str(f) for f in visits], label_column="state", id_column="visit", drop=["person"]
+    )
     plain = read_dataset(files)
     model = hv.MultiViewClassifier(
         max_epochs=2, n_estimators=2, hidden=(8,), device="cpu", random_state=0

@@ -1,7 +1,6 @@
 import pytest
 
-from hotview.tables.files import Options
-from hotview.tables.open_tables import open_table
+from hotview.tables.files import Options, open_table
 
 
 @pytest.fixture

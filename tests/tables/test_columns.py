@@ -10,7 +10,7 @@ from hotview.data.columns import Column, choose_columns, encode_table
 from hotview.data.dates import DateFormat
 from hotview.data.numbers import NumberFormat
 from hotview.data.options import Options
-from hotview.tables.open_tables import open_table
+from hotview.tables.files import open_table
 
 DAY = DateFormat("2024-01-31")
 PEOPLE = "id,age,sex,town\n1,31,F,Bonn\n2,,M,Ulm\n3,54,,Bonn\n4,7,M,Ulm\n5,7,F,Bonn\n6,8,F,Ulm\n"

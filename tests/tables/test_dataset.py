@@ -20,10 +20,11 @@ def folder(tmp_path, monkeypatch):
 
 
 BOTH = ("blood.csv", "scan.csv")
+LABELED = {"labels": "labels.csv", "label_column": "y", "id_column": "id"}
 
 
 def test_ids_in_both_views_are_linked_and_other_rows_keep_their_labels(folder):
-    dataset = read_dataset(DatasetFiles(BOTH, "labels.csv", "y", "id"))
+    dataset = read_dataset(DatasetFiles(BOTH, **LABELED))
     assert dataset.ids.tolist() == ["anna", "carl"]
     assert dataset.target.tolist() == ["ill", None]
     np.testing.assert_array_equal(dataset.linked["blood"], [[1], [3]])
@@ -62,10 +63,10 @@ def test_labels_in_the_views_of_linked_rows_are_put_together(folder):
 
 def test_a_marker_may_stand_for_no_label(folder):
     (folder / "labels.csv").write_text("id,y\nanna,-1\nbert,1\ncarl,0\n")
-    with_class = read_dataset(DatasetFiles(BOTH, "labels.csv", "y", "id"))
+    with_class = read_dataset(DatasetFiles(BOTH, **LABELED))
     assert with_class.target.tolist() == [-1, 0]
     assert any("-1 counts as a class" in note for note in with_class.notes)
-    dataset = read_dataset(DatasetFiles(BOTH, "labels.csv", "y", "id", unlabeled_marker="-1"))
+    dataset = read_dataset(DatasetFiles(BOTH, **LABELED, unlabeled_marker="-1"))
     assert dataset.target.tolist() == [None, 0]
     assert dataset.labeled_ids == ["carl", "bert"]
 
@@ -108,7 +109,7 @@ def test_text_is_the_same_in_parquet_and_csv(folder):
 
 def test_views_without_common_ids_are_absent_from_linked_rows_and_noted(folder):
     (folder / "third.csv").write_text("id,x\numa,1\nvera,2\n")
-    dataset = read_dataset(DatasetFiles((*BOTH, "genes.npy", "third.csv"), "labels.csv", "y", "id"))
+    dataset = read_dataset(DatasetFiles((*BOTH, "genes.npy", "third.csv"), **LABELED))
     assert dataset.ids.tolist() == ["anna", "carl"]
     for name, rows in {"genes": 4, "third": 2}.items():
         assert np.isnan(dataset.linked[name]).all()
@@ -121,9 +122,7 @@ def test_views_without_common_ids_are_absent_from_linked_rows_and_noted(folder):
 
 def test_ids_of_a_matrix_come_from_a_table(folder):
     (folder / "who.csv").write_text("id\nanna\nbert\ncarl\ndora\n")
-    dataset = read_dataset(
-        DatasetFiles((*BOTH, "genes.npy"), "labels.csv", "y", "id", {"genes": "who.csv"})
-    )
+    dataset = read_dataset(DatasetFiles((*BOTH, "genes.npy"), **LABELED, ids={"genes": "who.csv"}))
     assert dataset.ids.tolist() == ["anna", "bert", "carl", "dora"]
     np.testing.assert_array_equal(dataset.linked["genes"], [[0, 1], [2, 3], [4, 5], [6, 7]])
     np.testing.assert_array_equal(dataset.linked["scan"], [[30], [np.nan], [20], [10]])
@@ -135,20 +134,20 @@ def test_ids_of_a_matrix_come_from_a_table(folder):
 
 
 @pytest.mark.parametrize(
-    ("labels", "more", "message"),
+    ("given", "message"),
     (
-        (("labels.csv", None, "id"), {}, "Pass label_column"),
-        (("labels.csv", "y"), {}, "Pass id_column"),
-        ((None, "z", "id"), {}, "No view has a column 'z'"),
-        ((), {"ids": {"scan": "labels.csv"}}, "ids needs id_column"),
-        ((None, None, "id"), {"ids": {"brain": "labels.csv"}}, "No view is called 'brain'"),
-        ((None, None, "id"), {"categorical": ["irn"]}, "Did you mean 'iron'"),
+        ({"labels": "labels.csv", "id_column": "id"}, "Pass label_column"),
+        ({"labels": "labels.csv", "label_column": "y"}, "Pass id_column"),
+        ({"label_column": "z", "id_column": "id"}, "No view has a column 'z'"),
+        ({"ids": {"scan": "labels.csv"}}, "ids needs id_column"),
+        ({"id_column": "id", "ids": {"brain": "labels.csv"}}, "No view is called 'brain'"),
+        ({"id_column": "id", "categorical": ["irn"]}, "Did you mean 'iron'"),
     ),
 )
-def test_inconsistent_settings_raise(folder, labels, more, message):
+def test_inconsistent_settings_raise(folder, given, message):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(ValueError, match=message):
-        read_dataset(DatasetFiles(BOTH, *labels, **more))
+        read_dataset(DatasetFiles(BOTH, **given))
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
@@ -178,7 +177,7 @@ def test_an_estimator_is_told_the_columns_and_copies_nothing(folder):
 
 def test_rows_are_linked_in_pairs_and_nan_where_absent(folder):
     (folder / "third.csv").write_text("id,x\ndora,1\nanna,2\nbert,3\n")
-    dataset = read_dataset(DatasetFiles((*BOTH, "third.csv"), "labels.csv", "y", "id"))
+    dataset = read_dataset(DatasetFiles((*BOTH, "third.csv"), **LABELED))
     assert dataset.ids.tolist() == ["anna", "bert", "carl", "dora"]
     np.testing.assert_array_equal(dataset.linked["blood"], [[1], [2], [3], [np.nan]])
     np.testing.assert_array_equal(dataset.linked["scan"], [[30], [np.nan], [20], [10]])
@@ -199,16 +198,16 @@ def test_no_link_at_all_stops_with_the_first_ids(folder):
         r"No id is in two views, so no rows are linked. First ids: blood: 'anna', scan: 'dora'"
     )
     with pytest.raises(ValueError, match=rf"ids in 'id' that several views share. {message}") as e:
-        read_dataset(DatasetFiles(BOTH, "labels.csv", "y", "id"))
+        read_dataset(DatasetFiles(BOTH, **LABELED))
     assert "drop=['id']" in str(e.value)
     with pytest.raises(ValueError, match=r"There are no ids in 'genes'.*ids=\{'genes': 'FILE'\}"):
-        read_dataset(DatasetFiles(("blood.csv", "genes.npy"), "labels.csv", "y", "id"))
+        read_dataset(DatasetFiles(("blood.csv", "genes.npy"), **LABELED))
     assert len(read_dataset(DatasetFiles(BOTH, drop=["id"])).ids) == 0
 
 
 def test_views_that_all_have_labels_need_no_links(folder):
     (folder / "scan.csv").write_text("size,id\n10,dora\n20,zoe\n")
-    dataset = read_dataset(DatasetFiles(BOTH, "labels.csv", "y", "id"))
+    dataset = read_dataset(DatasetFiles(BOTH, **LABELED))
     assert dataset.unaligned_target["scan"].tolist() == [None, "ill"]
     note = "No id is in two views, so no rows are linked; every view learns from labels."
     assert note in dataset.notes
@@ -220,7 +219,7 @@ def spelled(folder):
     (folder / "blood.csv").write_text("id,iron\n007,1\n008,2\n010,3\n")
     (folder / "scan.csv").write_text("id,size\n8,20\n7,10\n11,30\n")
     (folder / "labels.csv").write_text("id,y\n7.0,ill\n8,well\n09,ill\n")
-    return DatasetFiles(BOTH, "labels.csv", "y", "id")
+    return DatasetFiles(BOTH, **LABELED)
 
 
 def test_ids_that_differ_in_spelling_stop_until_it_is_said_whether_they_do(spelled):
@@ -265,9 +264,7 @@ def test_tables_of_labels_and_ids_have_formats_of_their_own(folder):
     (folder / "labels.csv").write_bytes("id;y\nanna;müde\nbert;wach\n".encode("latin-1"))
     (folder / "who.csv").write_text("id|n\nanna|1\nbert|2\nzoe|3\numa|4\n")
     text = {"delimiter": {"labels": ";", "who": "|"}, "encoding": {"labels": "latin-1"}}
-    files = DatasetFiles(
-        ("blood.csv", "genes.npy"), "labels.csv", "y", "id", {"genes": "who.csv"}, text=text
-    )
+    files = DatasetFiles(("blood.csv", "genes.npy"), **LABELED, ids={"genes": "who.csv"}, text=text)
     dataset = read_dataset(files)
     assert dataset.target.tolist() == ["müde", "wach"]
     with pytest.raises(ValueError, match=r"No file is called 'label'.*mean 'labels'.*delimiter"):
@@ -285,7 +282,7 @@ def visits(tmp_path, monkeypatch):
 
 def read_visits(views=BOTH, labels="labels.csv", **more):
     return read_dataset(
-        DatasetFiles(views, labels, "y", "id", **{"group_column": "person", **more})
+        DatasetFiles(views, **LABELED | {"labels": labels, "group_column": "person", **more})
     )
 
 

@@ -12,8 +12,7 @@ from openpyxl.worksheet.formula import ArrayFormula
 
 from hotview.data.arrow import read_sheet
 from hotview.datasets import read_views
-from hotview.tables.files import Options
-from hotview.tables.open_tables import open_table
+from hotview.tables.files import Options, open_table
 
 NAN = np.nan
 

@@ -14,8 +14,7 @@ from sklearn.preprocessing import OneHotEncoder
 from hotview._validation import EncodedView
 from hotview.data.columns import Column, ViewColumns, choose_columns, encode_table
 from hotview.data.frames import encode_known_views, encode_views
-from hotview.tables.files import Options
-from hotview.tables.open_tables import open_table
+from hotview.tables.files import Options, open_table
 
 NAN = np.nan
 PEOPLE = pd.DataFrame(

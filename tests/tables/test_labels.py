@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from hotview.tables.files import OpenView
 from hotview.tables.labels import LabelSource, find_labels, match_classes, parse_classes
-from hotview.tables.open_tables import OpenView
 
 
 @pytest.mark.parametrize(

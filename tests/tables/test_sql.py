@@ -10,7 +10,7 @@ from hotview._messages import Parameter
 from hotview.data.arrow import read_query
 from hotview.data.options import Options
 from hotview.datasets import read_views
-from hotview.tables.open_tables import open_table
+from hotview.tables.files import open_table
 
 
 @pytest.fixture

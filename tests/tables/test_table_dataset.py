@@ -8,6 +8,7 @@ from hotview.tables.dataset import DatasetFiles, read_dataset
 from hotview.tables.table_dataset import find_ids, hash_ids, keep_linked, split_holdout
 
 BOTH = ("blood.csv", "scan.csv")
+COLUMNS = {"label_column": "y", "id_column": "id"}
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_the_split_depends_on_ids_and_groups_alone(visits, folder, group_column)
     rows = (folder / "blood.csv").read_text().splitlines()
     (folder / "blood.csv").write_text("\n".join([rows[0], *reversed(rows[1:])]) + "\n")
     drop = () if group_column else ("person",)
-    files = DatasetFiles(BOTH, None, "y", "id", drop=drop, group_column=group_column)
+    files = DatasetFiles(BOTH, **COLUMNS, drop=drop, group_column=group_column)
     again = split_holdout(read_dataset(files), 0.25)
     assert set(again.ids) == set(split_holdout(dataset, 0.25).ids)
 
@@ -64,7 +65,7 @@ def visits(folder):
             rows = "\n".join(f"v{i},{who[i]},{i},{y[i]}" for i in range(start, start + 160))
             (folder / f"{name}.csv").write_text(f"id,person,{name}_x,y\n{rows}\n")
         drop = () if group_column else ("person",)
-        files = DatasetFiles(BOTH, None, "y", "id", drop=drop, group_column=group_column)
+        files = DatasetFiles(BOTH, **COLUMNS, drop=drop, group_column=group_column)
         return read_dataset(files), person
 
     return read

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from hotview.tables.files import Options
-from hotview.tables.open_tables import open_table, open_views, read_ids, split_name
+from hotview.tables.files import Options, open_table, open_views, split_name
+from hotview.tables.labels import read_ids
 
 
 @pytest.fixture

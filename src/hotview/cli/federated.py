@@ -11,8 +11,6 @@ import typer
 from hotview.cli.options import Debug, Force, Json, RandomState, flag, option
 from hotview.cli.runner import UsageError, as_usage, check_new_file, print_result
 
-__all__ = ["federated"]
-
 federated = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 _SETTINGS = "Settings, which replace those in pyproject.toml"
 

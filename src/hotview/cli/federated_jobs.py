@@ -28,16 +28,6 @@ from hotview.federated.configuration import RunConfig, open_client, read_run_con
 from hotview.federated.state import write_outcome
 from hotview.report.tables import matrix_table
 
-__all__ = [
-    "SimulationJob",
-    "describe_clients",
-    "open_clients",
-    "print_clients",
-    "print_outcome",
-    "read_app",
-    "run_simulation",
-]
-
 _PLAIN: dict[str, Any] = {"highlight": False, "markup": False}
 
 

@@ -320,7 +320,7 @@ def write_config(path: Path, given: Mapping[str, Any]) -> None:
 
 def _make_values(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a configuration by key, with files relative to a folder."""
-    from hotview.tables.open_tables import split_name
+    from hotview.tables.files import split_name
 
     def relative(file: str) -> str:
         return Path(os.path.relpath(file, folder)).as_posix()

@@ -29,7 +29,6 @@ from hotview.cli.runner import (
     print_parts,
     print_result,
 )
-from hotview.cli.single_cells import BatchCorrector, describe_cells
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.checkpointing import lock_output
 from hotview.estimators.diagnostics import was_interrupted
@@ -37,9 +36,9 @@ from hotview.evaluation import assess
 from hotview.evaluation.assessment import class_counts
 from hotview.losses.specifications import as_coupling, as_regularizer
 from hotview.model.parameters import check_parameters, impute_of, pick_processes
-from hotview.omics.fit import warn_of_chance_links
+from hotview.omics.fit import holds_counts, warn_of_chance_links
 from hotview.tables.dataset import read_dataset
-from hotview.tables.open_tables import split_name
+from hotview.tables.files import split_name
 from hotview.tables.table_dataset import (
     HoldoutSplit,
     TableDataset,
@@ -73,8 +72,7 @@ def _fit(job: FitJob, write_config: Callable[[], str | None]) -> int:
     with as_usage():
         job.files.check()
         paired = job.coupling is not None and as_coupling(job.coupling).needs_alignment
-    corrector = BatchCorrector(use_labels=job.hold_out is None)
-    dataset, split = _read(job, corrector, paired=paired)
+    dataset, split = _read(job, paired=paired)
     estimator = make_estimator(dataset, job.parameters)
     with as_usage():
         check_parameters(estimator.get_params(deep=False))
@@ -96,19 +94,17 @@ def _fit(job: FitJob, write_config: Callable[[], str | None]) -> int:
         return 0
     resume = job.resume or (estimator.checkpoint is not None and _is_restarted())
     estimator.fit(**arguments, resume=resume)
-    estimator.model_.batch_offsets = corrector.offsets
+    estimator.model_.batch_offsets = dataset.offsets
     if any(view.obs is not None for view in dataset.opened):
         warn_of_chance_links(estimator)
     # A process that ends before the model is saved would count as lost.
     return on_rank_zero(lambda: _finish(job, estimator, dataset, summary, split))
 
 
-def _read(
-    job: FitJob, corrector: BatchCorrector, *, paired: bool
-) -> tuple[TableDataset, HoldoutSplit | None]:
+def _read(job: FitJob, *, paired: bool) -> tuple[TableDataset, HoldoutSplit | None]:
     if job.hold_out is not None and not 0 < job.hold_out < 1:
         raise UsageError(f"Expected --hold-out between 0 and 1, but it is {job.hold_out:g}.")
-    dataset = read_dataset(job.files, corrector)
+    dataset = read_dataset(job.files, use_labels=job.hold_out is None)
     if job.linked_only:
         dataset = keep_linked(dataset)
     elif paired and (dataset.unaligned or not dataset.is_complete.all()):
@@ -207,12 +203,18 @@ def _finish(
 def _metadata(job: FitJob, summary: dict[str, Any], dataset: TableDataset) -> dict[str, Any]:
     """Return what a model stores about its files: how to read others, and which they were."""
     files, views = job.files, [split_name(spec) for spec in job.files.views]
-    cells = describe_cells(dataset.opened, files.label_column, files.batch_column)
+    cells = {view.name: view for view in dataset.opened if view.obs is not None}
+    styles = [view.obs.styles.get(files.label_column or "") for view in cells.values() if view.obs]
+    omics = {
+        "counts": {name: holds_counts(view.X) for name, view in cells.items()},
+        "batch_key": files.batch_column,
+        "label": next((style for style in styles if style), {}),
+    }
     paths = [path for _, path in views] + [*files.ids.values(), *filter(None, [files.labels])]
     sha256 = {path: file_sha256(path) for path in paths}
     by_file = {str(Path(path)): {"path": path, "sha256": x} for path, x in sha256.items()}
     return {
-        **({"omics": cells} if cells else {}),
+        **({"omics": omics} if cells else {}),
         "command": shlex.join(["hotview", *sys.argv[1:]]),
         "preprocessing": summary["preprocessing"],
         "files": {view["name"]: by_file[view["file"]] for view in summary["views"]},

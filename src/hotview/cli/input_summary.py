@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,9 +14,9 @@ from hotview._messages import ParameterError, listed
 from hotview._processes import all_gather_arrays, rank, shard_of_rank, world_size
 from hotview._types import Array
 from hotview.cli.runner import make_table, with_flags
-from hotview.cli.single_cells import name_counts
 from hotview.data.columns import RULE, ViewColumns
-from hotview.tables.open_tables import OpenView
+from hotview.omics.fit import best_entry, describe_counts
+from hotview.tables.files import OpenView
 from hotview.tables.preprocessing import AlignedRows, Preprocessing
 from hotview.tables.table_dataset import HoldoutSplit, TableDataset
 
@@ -50,6 +51,10 @@ def _describe_view(view: OpenView, dataset: TableDataset) -> dict[str, Any]:
     names = [] if view.table is None else view.table.names
     unaligned = dataset.unaligned.get(view.name)
     target = dataset.unaligned_target.get(view.name, ())
+    counts = None
+    if view.obs is not None:
+        choice = shlex.quote(f"{view.name}={best_entry(view.obs.obsm)}")
+        counts = describe_counts(view.name, view.X, f"--obsm {choice}")
     return {
         "name": view.name,
         "file": str(view.path),
@@ -59,7 +64,7 @@ def _describe_view(view: OpenView, dataset: TableDataset) -> dict[str, Any]:
         "categorical": {c.name: list(c.categories or ()) for c in columns.categorical},
         "formats": dataset.formats.get(view.name, {}),
         "left_out": [name for name in names if name not in used],
-        "counts": None if view.X is None else name_counts(view, view.X),
+        "counts": counts,
         "missing": count_missing(dataset.rows[view.name], columns),
         "unaligned_rows": 0 if unaligned is None else int(unaligned.shape[0]),
         "unaligned_rows_with_label": sum(label is not None for label in target),

@@ -14,7 +14,6 @@ from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.cli.input_summary import check_cells
 from hotview.cli.options import ModelFiles, Scoring, files_by_view
-from hotview.cli.single_cells import BatchCorrector
 from hotview.data.columns import ViewColumns
 from hotview.data.linking import IdMatcher, object_array
 from hotview.data.options import Options
@@ -24,7 +23,7 @@ from hotview.model.parameters import impute_of
 from hotview.omics.fit import read_settings, warn_of_other_values
 from hotview.preprocessing.drift import DriftReport
 from hotview.tables.dataset import CELL_NAMES, DatasetFiles, read_dataset
-from hotview.tables.files import file_stem
+from hotview.tables.files import OpenView, file_stem, open_table
 from hotview.tables.labels import (
     LabelCells,
     LabelSource,
@@ -33,8 +32,8 @@ from hotview.tables.labels import (
     list_group_tables,
     match_classes,
     merge_labels,
+    read_batches,
 )
-from hotview.tables.open_tables import OpenView, open_table, read_batches
 from hotview.tables.preprocessing import (
     AlignedRows,
     Preprocessing,
@@ -237,7 +236,7 @@ def _preprocessing_of_cells(estimator: Any) -> Preprocessing:
         if found.scaler is not None:
             columns[name] = ViewColumns(None, found.scaler.n_columns)
     text = {option: settings[option] for option in ("obsm", "layer") if settings.get(option)}
-    return Preprocessing(columns, CELL_NAMES, text=text)
+    return Preprocessing(columns, id_column=CELL_NAMES, text=text)
 
 
 def _merge_formats(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -368,7 +367,7 @@ def read_training(model: OpenModel) -> tuple[dict[str, Any] | None, list[str]]:
     given["ids"] = {name: str(paths[path]) for name, path in given["ids"].items()}
     given["labels"] = None if given["labels"] is None else str(paths[given["labels"]])
     files = DatasetFiles(**given)
-    dataset = read_dataset(files, BatchCorrector(dict(model.estimator.model_.batch_offsets)))
+    dataset = read_dataset(files, model.estimator.model_.batch_offsets)
     if metadata["linked_only"]:
         dataset = keep_linked(dataset)
     if metadata["hold_out"] is not None:

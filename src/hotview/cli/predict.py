@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from hotview.cli import options
@@ -20,7 +21,7 @@ from hotview.cli.runner import (
 )
 
 if TYPE_CHECKING:
-    from hotview.cli.models import OpenModel
+    from hotview.cli.models import ModelInput, OpenModel
     from hotview.tables.preprocessing import AlignedRows
 
 
@@ -130,7 +131,6 @@ def predict(
             check_share("--abstain-below", abstain_below)
     check_new_file(out, ".csv", ".parquet", ".h5ad", force=force)
     from hotview.cli.models import open_model
-    from hotview.cli.single_cells import write_cells
     from hotview.training.progress import ProgressBar
 
     opened = open_model(model, files, device=device)
@@ -227,3 +227,57 @@ def transform(
     written = dict(zip(rows, map(str, paths), strict=True))
     lines = [f"{rows[name].X.shape[0]:,} rows written to {path}" for name, path in written.items()]
     print_result({"out": written}, *lines, as_json=json)
+
+
+def write_cells(
+    model: OpenModel,
+    given: ModelInput,
+    columns: Mapping[str, Any],
+    path: Path,
+    abstain_below: float | None = None,
+) -> None:
+    """Write predictions into a copy of the given h5ad file, or into one of all cells.
+
+    With one view, from an h5ad file, the copy has everything that this file has. With several, the
+    file has a row for every cell of any of them, and no matrix.
+
+    Parameters
+    ----------
+    model : OpenModel
+        The model.
+    given : ModelInput
+        The rows that were predicted.
+    columns : dict of str to sequence
+        From `prediction_columns`.
+    path : Path
+        The file.
+    abstain_below : float or None, default=None
+        Probability below which a cell is ``"Unassigned"``.
+    """
+    import anndata
+    import pandas as pd
+
+    from hotview._files import atomic_write
+    from hotview.omics.annotation import write_predictions
+    from hotview.omics.fit import read_settings
+
+    ids = pd.Index([str(key) for key in given.aligned.ids])
+    views = [rows.view for rows in given.rows.values() if rows.view is not None]
+    if len(views) == 1 and views[0].path.suffix.lower() == ".h5ad":
+        cells = anndata.read_h5ad(views[0].path)
+        names = pd.Index(next(iter(given.rows.values())).ids or ids)  # row by row, as in the file
+    else:
+        cells, names = anndata.AnnData(obs=pd.DataFrame(index=ids)), ids
+    order = ids.get_indexer(names.astype(str))
+    classes = model.estimator.classes_
+    P = np.stack([columns[f"probability_{name}"] for name in classes.tolist()], axis=1)[order]
+    frame = pd.DataFrame(P, index=cells.obs_names, columns=classes)
+    style = read_settings(model.estimator).get("label", {})
+    write_predictions(cells, frame, "hotview", style, abstain_below)
+    done = {f"probability_{name}" for name in classes.tolist()}
+    done |= {"predicted", "probability", "abstained"}
+    for name in list(columns)[1:]:  # the first one has the ids
+        if name not in done:
+            cells.obs[f"hotview_{name}"] = pd.Series(list(columns[name])).to_numpy()[order]
+    with atomic_write(path) as draft:
+        cells.write_h5ad(draft)

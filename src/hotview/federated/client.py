@@ -40,8 +40,6 @@ from hotview.federated.state import (
 from hotview.model.files import MODEL_FORMAT
 from hotview.model.parameters import pick_device
 
-__all__ = ["Client"]
-
 
 class Client:
     """Client of an organization that owns one view.

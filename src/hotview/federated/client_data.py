@@ -16,8 +16,6 @@ from hotview.data.frames import encode_views
 from hotview.preprocessing.column_scaler import IMPUTATIONS, ColumnScaler
 from hotview.preprocessing.table_scan import scan_tables
 
-__all__ = ["ClientData", "hash_ids"]
-
 
 @dataclass(frozen=True)
 class ClientData:

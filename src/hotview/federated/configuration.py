@@ -22,17 +22,6 @@ from hotview.federated.privacy import Privacy
 from hotview.federated.settings import Settings
 from hotview.tables.dataset import DatasetFiles, read_dataset
 
-__all__ = [
-    "ClientConfig",
-    "RunConfig",
-    "format_run_config",
-    "open_client",
-    "read_client_config",
-    "read_run_config",
-    "render_app",
-    "write_app",
-]
-
 _TYPES: dict[str, type] = {
     **dict.fromkeys(("name", "file", "folder", "id_column", "linked", "label_column"), str),
     **dict.fromkeys(("drop", "categorical", "share"), list),

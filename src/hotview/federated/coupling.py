@@ -17,15 +17,6 @@ from hotview.ot import Plan, draw_directions, sliced_cost
 from hotview.training.checkpoint import check_tensors, load_optimizer_state, optimizer_state
 from hotview.training.trainer import optimizer_step
 
-__all__ = [
-    "CouplingResult",
-    "ServerCoupling",
-    "quadratic_surrogate",
-    "quantile_costs",
-    "quantile_means",
-    "shared_directions",
-]
-
 _WARM_UP_STEPS = 200  # steps that initialize the references at the views
 
 

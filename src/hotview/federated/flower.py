@@ -30,8 +30,6 @@ except ImportError as error:
     ) from error
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-__all__ = ["FlowerChannel", "make_client_app", "make_server_app", "pack", "read_reply", "unpack"]
-
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _RECORD = "hotview"

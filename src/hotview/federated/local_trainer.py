@@ -38,8 +38,6 @@ from hotview.training.batches import ShuffledIndices
 from hotview.training.checkpoint import optimizer_state
 from hotview.training.trainer import make_optimizer, optimizer_step
 
-__all__ = ["ClientUpdate", "LocalTrainer", "fit_fusion", "fit_head", "label_loss"]
-
 _N_NEIGHBORS = 10  # of the graph along which shared labels are propagated
 
 

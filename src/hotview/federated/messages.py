@@ -15,17 +15,6 @@ from safetensors.numpy import load, save
 
 from hotview._types import Array
 
-__all__ = [
-    "KINDS",
-    "Channel",
-    "Failure",
-    "InProcessChannel",
-    "Message",
-    "MessageHandler",
-    "check_json",
-    "to_line",
-]
-
 KINDS = ("hello", "classes", "start", "round", "label_loss", "fusion", "head", "finish")
 _KEY, _VERSION = "hotview", 3
 _MAX_HEADER, _MAX_BYTES = 2**20, 2**28

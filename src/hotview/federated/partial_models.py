@@ -43,8 +43,6 @@ from hotview.tables.preprocessing import Preprocessing
 from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan
 
-__all__ = ["join_partial_models", "read_federation", "save_partial_model"]
-
 _NOTE = "federated"
 _ANNOTATIONS = {
     **{"names": list[str], "session": str, "settings": dict[str, Any]},

@@ -16,8 +16,6 @@ from hotview._codec import require
 from hotview._types import IntArray
 from hotview._validation import check_positive
 
-__all__ = ["Budget", "GaussianMechanism", "Privacy", "ReleaseRecord", "total_epsilon"]
-
 _MULTIPLIERS = (1e-2, 1e4)  # range of the noise multiplier
 _TOLERANCE = 1e-3  # of the logarithm of the multiplier; errs toward more noise
 _MAX_SPENT = 0.99  # fraction of epsilon; the rest would need too much noise

@@ -18,22 +18,6 @@ from hotview.federated.privacy import Budget
 from hotview.federated.settings import Settings
 from hotview.semisupervised.super_learner import SuperLearner
 
-__all__ = [
-    "MAX_VALUE",
-    "SentHead",
-    "SentPlan",
-    "SentPool",
-    "Session",
-    "check_arrays",
-    "check_known",
-    "check_names",
-    "check_request",
-    "check_response",
-    "check_server_update",
-    "read_metadata",
-    "read_request",
-]
-
 Shapes = dict[str, tuple[int, ...]]
 MAX_VALUE = 1e6  # latents have variances below 1, and scores are logarithms
 _ROUNDING = 1e-5  # relative error of numbers that rounding explains

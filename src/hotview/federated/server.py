@@ -31,8 +31,6 @@ from hotview.federated.state import (
 )
 from hotview.training.progress import ProgressBar
 
-__all__ = ["Server", "start_session"]
-
 _N_TRIES = 3  # for responses that the training cannot do without
 _MAX_DROPPED = 10_000  # that a checkpoint keeps
 _log = logging.getLogger(__name__)

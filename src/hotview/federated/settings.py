@@ -22,8 +22,6 @@ from hotview._validation import (
     check_weight,
 )
 
-__all__ = ["Settings"]
-
 _MAX_SIZE = 2**24  # elements of an array that is sent or trained: 64 MiB; a message has 256
 _MAX_WORK = 10**13  # multiplications of a client in a round, without those of its first layer
 _MAX_LAYERS = 16

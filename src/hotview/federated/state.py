@@ -28,20 +28,6 @@ from hotview.training.checkpoint import (
 )
 from hotview.training.trainer import History
 
-__all__ = [
-    "CLIENT_FORMAT",
-    "SERVER_FORMAT",
-    "Checkpoint",
-    "ClientFile",
-    "ClientState",
-    "FederatedResult",
-    "ServerState",
-    "read_state",
-    "state_errors",
-    "write_outcome",
-    "write_state",
-]
-
 T = TypeVar("T")
 CLIENT_FORMAT = FileFormat(
     "hotview federated state",

@@ -18,8 +18,6 @@ from hotview.omics.cells import (
 )
 from hotview.omics.fit import read_settings, warn_of_other_values
 
-__all__ = ["annotate", "write_predictions"]
-
 UNASSIGNED, _GRAY = "Unassigned", "#d3d3d3"
 
 

@@ -16,19 +16,6 @@ from hotview.datasets import link_rows
 from hotview.preprocessing.batch_correction import BatchOffsets, fit_offsets
 from hotview.tables.arrays import obs_text
 
-__all__ = [
-    "Cells",
-    "choose_views",
-    "correct_views",
-    "find_column",
-    "fit_batches",
-    "link_cells",
-    "modalities_of",
-    "read_cells",
-    "read_choices",
-    "take_cells",
-]
-
 _MAX_ABSENT = 2**28  # NaN of linked cells that a modality lacks
 
 

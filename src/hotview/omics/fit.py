@@ -23,16 +23,6 @@ from hotview.omics.cells import (
 )
 from hotview.preprocessing.column_scaler import N_COMPONENTS, WIDE, looks_like_counts
 
-__all__ = [
-    "best_entry",
-    "describe_counts",
-    "fit",
-    "holds_counts",
-    "read_settings",
-    "warn_of_chance_links",
-    "warn_of_other_values",
-]
-
 _N_ROWS = 500  # that are looked at
 _MIN_COLUMNS = 8
 _COMPONENTS = ("X_pca", "X_lsi", "X_svd", "X_scvi", "X_scVI", "X_harmony", "X_pca_harmony")

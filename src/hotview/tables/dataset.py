@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -22,21 +21,20 @@ from hotview.data.linking import (
 from hotview.data.numbers import name_missing
 from hotview.data.options import Options
 from hotview.data.table_file import is_number
+from hotview.preprocessing.batch_correction import BatchOffsets, fit_offsets
 from hotview.tables.arrays import Matrix
-from hotview.tables.files import file_stem
+from hotview.tables.files import Ids, OpenView, file_stem, open_table, open_views
 from hotview.tables.labels import (
     LabelCells,
     LabelSource,
     find_groups,
     find_labels,
     list_group_tables,
+    read_batches,
+    read_ids,
 )
-from hotview.tables.open_tables import Ids, OpenView, open_table, open_views, read_batches, read_ids
-from hotview.tables.preprocessing import Preprocessing, match_ids, read_view
+from hotview.tables.preprocessing import ColumnRoles, Preprocessing, match_ids, read_view
 from hotview.tables.table_dataset import TableDataset
-
-#: Returns the rows of a view without batches, by its batches and labels, row by row.
-Correction: TypeAlias = Callable[[OpenView, Matrix, list[str], list[Any]], Matrix]
 
 #: Column of ids of h5ad and h5mu files, if the user names none.
 CELL_NAMES = "obs_names"
@@ -46,50 +44,28 @@ _PARTS = (slice(0, 1000), _ALL)  # the first rows rule out nearly every column
 
 
 @dataclass(frozen=True)
-class DatasetFiles:
+class DatasetFiles(ColumnRoles):
     """Files of a dataset, and the meaning of their columns.
 
     Parameters
     ----------
     views : sequence of str
-        ``name=file``, or files, after which views are named.
+        A file per view, as ``path`` or ``name=path``.
     labels : str or None, default=None
-        A table of labels; None reads the label column of the views' own tables.
-    label_column : str or None, default=None
-        Column of labels; None for a dataset without labels.
-    id_column : str or None, default=None
-        Column of ids, by which rows are linked; None links nothing.
+        Table of labels by id. By default, the views' own tables have the column of labels.
     ids : dict of str to str
         Tables with the ids of views whose files have no columns.
-    drop : sequence of str
-        Columns to leave out.
     categorical : sequence of str
         Numeric columns to treat as categorical.
-    text : dict of str to object
-        Format of the files, as `Options` has it: delimiter, decimal, encoding, ….
     unlabeled_marker : str or None, default=None
         Cell that marks a row without a label, in addition to empty cells.
-    group_column : str or None, default=None
-        Column of groups, as one person seen several times, in any of the tables.
-    match_ids : sequence of str, default=()
-        Differences between ids that are ignored, of "zeros", "case" and "spaces"; "exact" ignores
-        none. By default it is an error if more ids would match without these differences.
-    batch_column : str or None, default=None
-        Column of batches, in the views' own tables or in `obs`.
     """
 
     views: Sequence[str]
     labels: str | None = None
-    label_column: str | None = None
-    id_column: str | None = None
     ids: Mapping[str, str] = field(default_factory=dict)
-    drop: Sequence[str] = ()
     categorical: Sequence[str] = ()
-    text: Mapping[str, Any] = field(default_factory=dict)
     unlabeled_marker: str | None = None
-    group_column: str | None = None
-    match_ids: Sequence[str] = ()
-    batch_column: str | None = None
 
     def check(self) -> None:
         """Raise if a column is missing that another setting needs."""
@@ -116,7 +92,12 @@ class DatasetFiles:
                 raise unknown_error(text, unknown[0], known, parameter)
 
 
-def read_dataset(files: DatasetFiles, correct: Correction | None = None) -> TableDataset:
+def read_dataset(
+    files: DatasetFiles,
+    offsets: Mapping[str, BatchOffsets | None] | None = None,
+    *,
+    use_labels: bool = True,
+) -> TableDataset:
     """Read files, link their rows by ids and assign the labels.
 
     Ids found in two views or more are linked rows, with or without a label, and NaN throughout the
@@ -126,8 +107,11 @@ def read_dataset(files: DatasetFiles, correct: Correction | None = None) -> Tabl
     ----------
     files : DatasetFiles
         The files, and the meaning of their columns.
-    correct : callable or None, default=None
-        Called with the rows of a view, to remove its batches, if there is a column of batches.
+    offsets : dict of str to (BatchOffsets or None), default=None
+        Known offsets of batches, by view; those of other views with batches are estimated.
+    use_labels : bool, default=True
+        Whether labels tell differences in composition from those of batches; not where some of
+        them are held out.
 
     Returns
     -------
@@ -139,16 +123,8 @@ def read_dataset(files: DatasetFiles, correct: Correction | None = None) -> Tabl
     if files.id_column is None and all(view.obs is not None for view in opened):
         files = replace(files, id_column=CELL_NAMES)
     columns: dict[str, ViewColumns] = {}
-    preprocessing = Preprocessing(
-        columns,
-        files.id_column,
-        files.label_column,
-        tuple(files.drop),
-        dict(files.text),
-        files.group_column,
-        tuple(files.match_ids),
-        files.batch_column,
-    )
+    roles = {item.name: getattr(files, item.name) for item in fields(ColumnRoles)}
+    preprocessing = Preprocessing(columns, **roles)
     options = preprocessing.options
     files.check_names(opened, options)
     ids: Ids = read_ids(opened, files.id_column, files.ids, options)
@@ -173,8 +149,10 @@ def read_dataset(files: DatasetFiles, correct: Correction | None = None) -> Tabl
     if source is not None:
         matched = replace(source, matcher=preprocessing.make_matcher(ids))
         labels = find_labels(matched, opened, ids).as_classes()
-    if files.batch_column is not None and correct is not None:
-        Xs |= _correct_batches(files.batch_column, opened, Xs, ids, labels, correct)
+    offsets = dict(offsets or {})
+    if files.batch_column is not None:
+        known_labels = labels if use_labels else LabelCells({}, {})
+        _remove_batches(files.batch_column, opened, Xs, ids, known_labels, offsets)
     if files.group_column is not None:
         tables = list_group_tables(opened, ids, files.ids, files.labels, preprocessing)
         groups = find_groups(files.group_column, tables)
@@ -183,7 +161,8 @@ def read_dataset(files: DatasetFiles, correct: Correction | None = None) -> Tabl
             text = f"No table has a column {files.group_column!r} of groups"
             raise unknown_error(text, files.group_column, known, "group_column")
     dataset = _link(Xs, ids, labels, groups, preprocessing, opened, formats)
-    dataset = replace(dataset, hashed_without=_find_differences(files, ids))
+    hashed_without = _find_differences(files, ids)
+    dataset = replace(dataset, hashed_without=hashed_without, offsets=offsets)
     if source is not None and not dataset.has_labels:
         known = [key for key, label in labels.by_id.items() if label is not None]
         who = f" {len(known):,} labels are of ids in no view: {listed(known)}." if known else ""
@@ -196,27 +175,33 @@ def read_dataset(files: DatasetFiles, correct: Correction | None = None) -> Tabl
     return dataset
 
 
-def _correct_batches(
+def _remove_batches(
     column: str,
     opened: Sequence[OpenView],
-    Xs: Mapping[str, Matrix],
+    Xs: dict[str, Matrix],
     ids: Ids,
     labels: LabelCells,
-    correct: Correction,
-) -> dict[str, Matrix]:
-    """Return the views that have batches, without these."""
-    found = {view.name: (view, read_batches(view, column)) for view in opened}
-    corrected = {
-        name: correct(view, Xs[name], own, labels.of_rows(name, ids[name], len(own)))
-        for name, (view, own) in found.items()
-        if own is not None
-    }
-    if not corrected:
+    offsets: dict[str, BatchOffsets | None],
+) -> None:
+    """Remove batches from the views that have some, by offsets that are known or estimated."""
+    batches = {view.name: read_batches(view, column) for view in opened}
+    if not any(batches.values()):
         tables = [view.label_table for view in opened]
         known = [name for table in tables if table is not None for name in table.names]
         text = f"No view has a column {column!r} of batches"
         raise unknown_error(text, column, known, "batch_column")
-    return corrected
+    for view in opened:
+        name, own = view.name, batches[view.name]
+        if own is None:
+            continue
+        X, is_matrix = Xs[name], view.table is None
+        if name not in offsets:
+            rows = X if is_matrix else np.asarray(X)
+            classes = labels.of_rows(name, ids[name], len(own))
+            # The columns of a table keep their names.
+            offsets[name] = fit_offsets(name, rows, own, classes, reduce=is_matrix)
+        if (found := offsets[name]) is not None:
+            Xs[name] = found.correct(X, own, name)
 
 
 def _find_differences(files: DatasetFiles, ids: Ids) -> tuple[str, ...]:

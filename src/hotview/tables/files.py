@@ -1,8 +1,10 @@
-"""Read views from files of any supported format."""
+"""Files of views in any supported format: read as matrices, or opened as tables of columns."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -13,11 +15,13 @@ from hotview.data.options import AnyPath, File, Options, Source, find_ending, li
 from hotview.data.table_file import TableFile, select
 from hotview.tables.arrays import (
     Matrix,
+    ObsTable,
     as_view,
     read_h5ad,
     read_h5mu,
     read_npy,
     read_npz,
+    read_obs,
 )
 from hotview.tables.delimited import TextTable
 from hotview.tables.matlab import read_mat_views
@@ -26,6 +30,8 @@ from hotview.tables.parquet import ParquetTable
 _T = TypeVar("_T")
 PerFile: TypeAlias = _T | Mapping[str, _T] | None
 Views: TypeAlias = list[tuple[str, Matrix]]
+#: Ids of the rows of every view, None for one without ids; None for a missing id.
+Ids: TypeAlias = Mapping[str, "list[str | None] | None"]
 
 
 def read_views(
@@ -139,21 +145,8 @@ def read_views(
     array([[15.5, 80. ],
            [ nan, 72. ]])
     """
-    options = Options(
-        header=header,
-        delimiter=delimiter,
-        decimal=decimal,
-        encoding=encoding,
-        missing=missing,
-        sheet=sheet,
-        query=query,
-        obsm=obsm,
-        layer=layer,
-        columns=columns,
-        drop=drop,
-        variables=variables,
-        mmap=mmap,
-    )
+    given = dict(locals())
+    options = Options(**{name: value for name, value in given.items() if name != "source"})
     files = list_files(source, FORMATS)
     if all(file.ending != ".h5mu" for file in files):  # whose views have names of their own
         options.check_names([file.name for file in files])
@@ -248,3 +241,120 @@ def file_stem(path: AnyPath) -> str:
     """Return the name of a file in options: without its folder and its ending."""
     path = Path(path)
     return path.name[: len(path.name) - len(find_ending(path, FORMATS))]
+
+
+@dataclass(frozen=True)
+class OpenView:
+    """A view whose file has been opened.
+
+    Parameters
+    ----------
+    name : str
+        Name of the view.
+    path : Path
+        Its file.
+    table : TableFile or None
+        The table, not read yet, for files whose columns have names.
+    X : ndarray, csr_array or None
+        The matrix, for files whose columns have no names.
+    obs : ObsTable or None
+        What an AnnData knows of its rows.
+    """
+
+    name: str
+    path: Path
+    table: TableFile | None = None
+    X: Matrix | None = None
+    obs: ObsTable | None = None
+
+    @property
+    def label_table(self) -> TableFile | None:
+        """The table that may have columns of labels, groups and batches."""
+        return self.obs if self.table is None else self.table
+
+
+def split_name(spec: str) -> tuple[str | None, str]:
+    """Split ``name=file`` into name and file; the name is None for a file alone.
+
+    Examples
+    --------
+    >>> split_name("blood=data/a.csv"), split_name("data/a=b.csv")
+    (('blood', 'data/a.csv'), (None, 'data/a=b.csv'))
+    """
+    name, mark, path = spec.partition("=")
+    if not mark or os.path.exists(spec):
+        return None, spec
+    if "/" in name or "\\" in name:
+        if os.path.exists(path):
+            raise ValueError(
+                f"Expected a view's name without slashes, but got {name!r}. Rename it."
+            )
+        return None, spec
+    if not name or not path:
+        raise ValueError(f"Expected a view as name=file, but got {spec!r}. Write clinical=a.csv.")
+    return name, path
+
+
+def open_views(specs: Sequence[str], options: Options) -> list[OpenView]:
+    """Open the files of all views.
+
+    Parameters
+    ----------
+    specs : sequence of str
+        ``name=file``, or files, after which views are named.
+    options : Options
+        Format of text tables.
+
+    Returns
+    -------
+    list of OpenView
+        The views, with different names.
+    """
+    views: dict[str, OpenView] = {}
+    for spec in specs:
+        name, path = split_name(spec)
+        [file] = list_files([path] if name is None else {name: path}, FORMATS)
+        for view in _open_file(file, options):
+            if view.name in views:
+                first = views[view.name].path
+                raise ValueError(
+                    f"Two views are called {view.name!r}, from {first} and {view.path}. Name them: "
+                    f"a={first} b={view.path}."
+                )
+            views[view.name] = view
+    return list(views.values())
+
+
+def _open_file(file: File, options: Options) -> list[OpenView]:
+    if file.ending in TABLES:
+        return [OpenView(file.name, file.path, open_file(file, options))]
+    if file.ending not in (".h5ad", ".h5mu"):
+        return [OpenView(name, file.path, X=X) for name, X in read_file(file, options)]
+    views, obs = read_file(file, options), read_obs(file.path)
+    only = next(iter(options.variables or obs))  # of a view that the user has named
+    # Tables of cells are stored by view in an h5mu file, and under "" in an h5ad file.
+    keys = {name: only if file.named_by_user or "" in obs else name for name, _ in views}
+    return [
+        OpenView(name, file.path, X=X, obs=obs.get(keys[name], obs.get(""))) for name, X in views
+    ]
+
+
+def open_table(path: str | Path, options: Options) -> TableFile:
+    """Open a file of labels or ids, whose columns must have names.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    options : Options
+        Format of text tables.
+
+    Returns
+    -------
+    TableFile
+        The table, not read yet.
+    """
+    [file] = list_files([path], FORMATS)
+    if file.ending not in TABLES:
+        raise ValueError(f"Expected {path} to be a table, one of {', '.join(TABLES)}.")
+    return open_file(file, options)

@@ -1,19 +1,22 @@
-"""Labels and groups of rows, as one person seen several times, read from columns of tables."""
+"""Ids, labels, groups and batches of rows, read from columns of tables."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hotview._messages import ParameterError, did_you_mean, listed
+from hotview._messages import ParameterError, did_you_mean, listed, unknown_error
 from hotview._types import Array
 from hotview.data.linking import IdMatcher
+from hotview.data.options import Options
 from hotview.data.table_file import TableFile
-from hotview.tables.open_tables import Ids, OpenView, open_table
-from hotview.tables.preprocessing import Preprocessing
+from hotview.tables.files import Ids, OpenView, open_table
+
+if TYPE_CHECKING:
+    from hotview.tables.preprocessing import Preprocessing
 
 Label: TypeAlias = int | str | None
 _INTEGER = re.compile(r"(-?(?:0|[1-9]\d{0,15}))(?:\.0*)?")
@@ -315,3 +318,75 @@ def match_classes(cells: Sequence[str | None], classes: Array) -> list[Any]:
     matches = [cell and _INTEGER.fullmatch(cell) for cell in cells]
     texts = [match[1] if match else cell for match, cell in zip(matches, cells, strict=True)]
     return [None if text is None else known.get(text, text) for text in texts]
+
+
+def read_batches(view: OpenView, column: str) -> list[str] | None:
+    """Return the batch of every row of a view; None if it has no such column.
+
+    Parameters
+    ----------
+    view : OpenView
+        The view.
+    column : str
+        Column of batches.
+
+    Returns
+    -------
+    list of str or None
+        The batches.
+    """
+    table = view.label_table
+    if table is None or column not in table.names:
+        return None
+    [cells] = table.read_text([column])
+    known = [cell for cell in cells if cell is not None]
+    if len(known) < len(cells):
+        raise ParameterError(
+            f"Expected every row of view {view.name!r} to have a batch in {column!r}, but "
+            f"{len(cells) - len(known):,} have none. ",
+            "Fill the column in, or correct {batch_column}.",
+        )
+    return known
+
+
+def read_ids(
+    views: Collection[OpenView],
+    id_column: str | None,
+    files: Mapping[str, str],
+    options: Options,
+) -> dict[str, list[str | None] | None]:
+    """Return the ids of the rows of each view, or None for a view without ids.
+
+    Parameters
+    ----------
+    views : collection of OpenView
+        The views.
+    id_column : str or None
+        Column of ids; None if there are no ids.
+    files : dict of str to str
+        Tables with the ids of some views, row by row.
+    options : Options
+        Format of text tables.
+
+    Returns
+    -------
+    dict of str to (list of (str or None), or None)
+        Ids as text, by view; None for a missing one.
+    """
+    names = [view.name for view in views]
+    for name in files:
+        if name not in names:
+            raise unknown_error(f"No view is called {name!r}", name, names, "ids")
+    tables = {name: open_table(path, options) for name, path in files.items()}
+    ids: dict[str, list[str | None] | None] = dict.fromkeys(names)
+    if id_column is None:
+        return ids
+    for view in views:
+        table = tables.get(view.name, view.table)
+        if table is not None:
+            table.check_columns([id_column], f" to link view {view.name!r} by")
+            [ids[view.name]] = table.read_text([id_column])
+        elif view.obs is not None:
+            in_obs = id_column in view.obs.names
+            ids[view.name] = view.obs.read_text([id_column])[0] if in_obs else [*view.obs.cells]
+    return ids

@@ -15,40 +15,39 @@ from hotview.data.linking import IdMatcher, align_rows, check_spellings, take_ro
 from hotview.data.numbers import count_cells
 from hotview.data.options import Options
 from hotview.tables.arrays import Matrix
-from hotview.tables.open_tables import Ids, OpenView, open_views, read_ids
+from hotview.tables.files import Ids, OpenView, open_views
+from hotview.tables.labels import read_ids
 
 
-@dataclass(frozen=True)
-class Preprocessing:
-    """How the files of a fit were read.
+@dataclass(frozen=True, kw_only=True)
+class ColumnRoles:
+    """What the columns of files mean, and how their cells are written.
 
     Parameters
     ----------
-    views : dict of str to ViewColumns
-        The columns of every view.
     id_column : str or None, default=None
-        Column of ids.
+        Column of ids, by which rows are linked; None links nothing.
     label_column : str or None, default=None
         Column of labels.
-    drop : tuple of str, default=()
-        Columns that were left out.
+    drop : sequence of str, default=()
+        Columns to leave out.
     text : dict of str to object
-        Format of text tables: header, delimiter, decimal.
+        Format of the files, as `Options` has it: delimiter, decimal, encoding, ….
     group_column : str or None, default=None
-        Column of groups.
-    match_ids : tuple of str, default=()
-        Differences between ids that are ignored; see `IdMatcher`.
+        Column of groups, as one person seen several times, in any of the tables.
+    match_ids : sequence of str, default=()
+        Differences between ids that are ignored, of "zeros", "case" and "spaces"; "exact" ignores
+        none. By default it is an error if more ids would match without these differences.
     batch_column : str or None, default=None
-        Column of batches.
+        Column of batches, in the views' own tables or in `obs`.
     """
 
-    views: Mapping[str, ViewColumns]
     id_column: str | None = None
     label_column: str | None = None
-    drop: tuple[str, ...] = ()
+    drop: Sequence[str] = ()
     text: Mapping[str, Any] = field(default_factory=dict)
     group_column: str | None = None
-    match_ids: tuple[str, ...] = ()
+    match_ids: Sequence[str] = ()
     batch_column: str | None = None
 
     @property
@@ -62,6 +61,20 @@ class Preprocessing:
         """Options for opening files."""
         return Options(**self.text, mmap=True)
 
+    def make_matcher(self, ids: Ids) -> IdMatcher:
+        """Return what spells ids like those of the views."""
+        matcher = IdMatcher(self.match_ids)
+        for name, own in ids.items():
+            matcher.spell_all(f"view {name!r}", own or ())
+        return matcher
+
+
+@dataclass(frozen=True)
+class Preprocessing(ColumnRoles):
+    """How the files of a fit were read; `views` are their columns."""
+
+    views: Mapping[str, ViewColumns]
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         views = [[name, view.to_json()] for name, view in self.views.items()]
@@ -69,13 +82,6 @@ class Preprocessing:
         values = {**vars(self), **lists, "views": views, "text": dict(self.text)}
         optional = ("group_column", "match_ids", "batch_column")
         return {name: x for name, x in values.items() if x or name not in optional}
-
-    def make_matcher(self, ids: Ids) -> IdMatcher:
-        """Return what spells ids like those of the views."""
-        matcher = IdMatcher(self.match_ids)
-        for name, own in ids.items():
-            matcher.spell_all(f"view {name!r}", own or ())
-        return matcher
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Preprocessing:

@@ -17,9 +17,10 @@ from hotview._messages import ParameterError
 from hotview._types import Array, IntArray
 from hotview._validation import EncodedView
 from hotview.data.linking import IdMatcher
+from hotview.preprocessing.batch_correction import BatchOffsets
 from hotview.tables.arrays import Matrix
+from hotview.tables.files import OpenView
 from hotview.tables.labels import Label
-from hotview.tables.open_tables import OpenView
 from hotview.tables.preprocessing import Preprocessing
 
 #: Attributes of a dataset about unlinked rows, by view.
@@ -81,6 +82,7 @@ class TableDataset:
     present: dict[str, Array] = field(default_factory=dict)
     formats: dict[str, dict[str, str]] = field(default_factory=dict)
     hashed_without: tuple[str, ...] = ()
+    offsets: dict[str, BatchOffsets | None] = field(default_factory=dict)
 
     @property
     def links(self) -> dict[tuple[str, str], int]:
