@@ -1,4 +1,4 @@
-"""What labels say about the nodes of one view's graph: by propagation, and by a ridge regression."""
+"""What labels say about the nodes of a view's graph: by propagation, and by a ridge regression."""
 
 from __future__ import annotations
 
