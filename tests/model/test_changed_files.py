@@ -143,9 +143,7 @@ def test_columns_of_a_view_may_have_names_and_categories_and_other_parts_be_abse
     assert model.out_of_fold_["view_1"]["loss_without"] is None
     assert model.common_space_ is None
     with pytest.raises(ValueError, match=MISFIT):  # unknown, but not absent
-        load_changed(
-            lambda _, facts: facts["model"]["learner"]["scores"]["view_0"].popitem()
-        )
+        load_changed(lambda _, facts: facts["model"]["learner"]["scores"]["view_0"].popitem())
 
 
 def coupling(name, **settings):
