@@ -199,7 +199,7 @@ def test_a_predictor_is_a_class_and_an_entry_in_the_registry(monkeypatch, tmp_pa
     with pytest.raises(ValueError, match="its predictors do not fit its views"):
         hv.load(change(tmp_path / "f.hotview", fewer, facts, views=few))
     monkeypatch.delitem(PREDICTORS, "means")
-    with pytest.raises(ValueError, match="there are no such parts: .*'means'"):
+    with pytest.raises(ValueError, match=r"there are no such parts: .*'means'"):
         hv.load(path)
 
 

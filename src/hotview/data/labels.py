@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import type_of_target
 
 from hotview._messages import ParameterError
 from hotview._types import Array, IntArray
@@ -266,6 +265,8 @@ def _is_text_gap(labels: Array) -> Array:
 
 def _check_kind(what: str, labels: Array) -> Array:
     """Return labels as an array of numbers or of text; raise an error if they are no classes."""
+    from sklearn.utils.multiclass import type_of_target
+
     if labels.dtype.kind == "O":
         is_text = [isinstance(label, str) for label in labels]
         if any(is_text) and not all(is_text):
