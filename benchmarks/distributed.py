@@ -35,7 +35,7 @@ OUT = RESULTS / "distributed.json"
 
 def prepare(model: MultiViewEncoder, views: Any) -> Training:
     p = seeded(model._parameters())
-    return prepare_fit(model._data(p, views), p, member_states(p)).members[0].training
+    return prepare_fit(model._data(p, views), p, member_states(p), 0.0).members[0].training
 
 
 def default_training() -> Training:

@@ -33,9 +33,12 @@ from sklearn.metrics import roc_auc_score
 
 from hotview.datasets import load_handwritten, split_rows
 from hotview.model import to_onnx
+from hotview.nn.batched import NetworkOutputs
+from hotview.semisupervised import SemiSupervised
 from hotview.semisupervised.nearest import find_nearest
 
 Views = dict[str, np.ndarray]
+Used = tuple[SemiSupervised, NetworkOutputs]  # a learner and its networks
 
 
 def digits() -> tuple[Views, np.ndarray, Views, Views]:
@@ -57,34 +60,32 @@ def long_table() -> tuple[Views, np.ndarray, Views, Views]:
     return linked, y[:N_LABELED], others, make_views(2000, 5)[0]
 
 
-def distances(model: Recorded, ensemble: Any, views: Views) -> list[np.ndarray]:
+def distances(model: Recorded, used: Used, views: Views) -> list[np.ndarray]:
     """Distance of every row of every view to the nearest point of its predictor."""
-    found = []
+    found, (learner, outputs) = [], used
     with torch.inference_mode():
         for s, X in model.take_rows(views).items():
-            knn = ensemble.predictors.knn[s]
-            features, _ = ensemble.encoders(s)(X)
+            knn = learner.predictors.views[s]["neighbors"]
+            features, _ = outputs.encode(s, X)
             Y = knn.coordinates.project(X, features)
             nearest = find_nearest(knn.points, Y, 1)[:, 0]
             found.append((knn.points[nearest] - Y).norm(dim=1).numpy())
     return found
 
 
-def membership(model: Recorded, ensemble: Any, inside: Views, outside: Views) -> float:
+def membership(model: Recorded, used: Used, inside: Views, outside: Views) -> float:
     """AUC of the distance to the nearest point between rows inside and outside."""
-    pairs = zip(
-        distances(model, ensemble, inside), distances(model, ensemble, outside), strict=True
-    )
+    pairs = zip(distances(model, used, inside), distances(model, used, outside), strict=True)
     return float(np.mean([roc_auc_score(np.r_[0 * a, 0 * b + 1], np.r_[a, b]) for a, b in pairs]))
 
 
-def single_rows(model: Recorded, ensemble: Any, inside: Views) -> float:
+def single_rows(model: Recorded, used: Used, inside: Views) -> float:
     """Share of the points that are a training row: one is nearer than rounding to them."""
-    n_single, n_points = 0, 0
+    n_single, n_points, (learner, outputs) = 0, 0, used
     with torch.inference_mode():
         for s, X in model.take_rows(inside).items():
-            knn = ensemble.predictors.knn[s]
-            features, _ = ensemble.encoders(s)(X)
+            knn = learner.predictors.views[s]["neighbors"]
+            features, _ = outputs.encode(s, X)
             Y = knn.coordinates.project(X, features)
             rows = find_nearest(Y.float(), knn.points.double(), 1)[:, 0]
             far = (Y[rows] - knn.points).norm(dim=1) > 1e-2 * Y.norm(dim=1).mean()
@@ -92,23 +93,31 @@ def single_rows(model: Recorded, ensemble: Any, inside: Views) -> float:
     return n_single / n_points
 
 
+def neighbors_of(learner: SemiSupervised) -> list[Any]:
+    """The nearest-neighbor predictors of all views."""
+    return [own["neighbors"] for own in learner.predictors.views]
+
+
 def measure(linked: Views, y: np.ndarray, others: Views, left_out: Views) -> dict[str, Any]:
     model = Recorded(random_state=0, device="cpu", verbose=False).fit(linked, y, unaligned=others)
-    condensed, one = model.model_.ensemble, model.exact[0]
+    condensed = model.model_.learner, NetworkOutputs(model.networks_)
+    one = model.exact[0]
     weights = sum(p.nbytes for network in model.networks_ for p in network.parameters())
     kept = sum(
-        k.points.nbytes + k.soft_labels.nbytes for e in model.exact for k in e.predictors.knn
+        k.points.nbytes + k.soft_labels.nbytes for own, _ in model.exact for k in neighbors_of(own)
     )
     plain = type(model).__mro__[1](**model.get_params(deep=False))
-    plain.__dict__ |= {k: v for k, v in vars(model).items() if k not in ("exact", "folds")}
+    plain.__dict__ |= {
+        k: v for k, v in vars(model).items() if k not in ("exact", "folds", "stages")
+    }
     with tempfile.TemporaryDirectory() as folder:
         size = plain.save(Path(folder) / "model.hotview").stat().st_size
         onnx = to_onnx(plain, Path(folder) / "model.onnx").stat().st_size
     return {
         "model_mb": round(size / 1e6, 2),
         "onnx_mb": round(onnx / 1e6, 2),
-        "rows": [len(k.points) for k in one.predictors.knn],
-        "points": [len(k.points) for k in condensed.predictors.knn],
+        "rows": [len(k.points) for k in neighbors_of(one[0])],
+        "points": [len(k.points) for k in neighbors_of(condensed[0])],
         "single_rows": round(single_rows(model, condensed, others), 3),
         "membership_auc": round(membership(model, condensed, others, left_out), 3),
         "all_neighbors": {

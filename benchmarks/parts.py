@@ -66,16 +66,19 @@ from situations import EXCLUDED, read, score
 
 from hotview import MultiViewClassifier
 from hotview._files import atomic_write
-from hotview.estimators import learner
+from hotview.estimators import fit as fit_module
 from hotview.evaluation.metrics import expected_calibration_error
-from hotview.model.inference import log_mean
 from hotview.semisupervised import (
     class_prior,
+    label_transfer,
+    learner,
     link_targets,
     predictors,
     soft_labels,
 )
-from hotview.semisupervised.super_learner import PREDICTORS, SuperLearner, fit_super_learner
+from hotview.semisupervised.calibration import log_mean
+from hotview.semisupervised.predictors import PREDICTORS
+from hotview.semisupervised.super_learner import SuperLearner, fit_super_learner
 
 RESULTS = Path(__file__).parent.parent / "results" / "default"
 OUT = RESULTS / "parts.jsonl"
@@ -179,7 +182,7 @@ _WEIGH = (learner, "fit_super_learner")
 PARTS = {
     "another seed": Part(),  # the seed is chosen with the trial
     "no joint ridge": Part(
-        replaced=((*_WEIGH, _weigh_without_joint), (predictors, "fit_joint", _no_joint)),
+        replaced=((*_WEIGH, _weigh_without_joint), (predictors, "fit_joint_ridge", _no_joint)),
         after=True,
     ),
     "prior weights": Part(replaced=((*_WEIGH, _prior_weights),), after=True),
@@ -206,41 +209,13 @@ PARTS = {
         where="unlabeled",
     ),
     "no transport of labels": Part(
-        replaced=((soft_labels, "_TRANSPORT", (0.0, 0.0)),), where="unlabeled"
+        replaced=((label_transfer, "_TRANSPORT", (0.0, 0.0)),), where="unlabeled"
     ),
 }
 
 
 class Kept(Recorded):
-    """The default, with what its predictors were fitted to, to make them again without a part.
-
-    Attributes
-    ----------
-    stages : tuple
-        What the predictors were fitted to.
-    at_finish : float
-        When the fit was finished, in processor seconds.
-    seconds_last : float
-        Processor seconds of the predictors.
-    """
-
-    def fit(self, *given: Any, **more: Any) -> Kept:
-        """Fit, and measure the time of the predictors."""
-        last = learner._fit_predictors
-
-        def keep(*stages: Any) -> learner.Learner:
-            began = time.process_time()
-            found = last(*stages)
-            self.stages, self.seconds_last = stages, time.process_time() - began
-            return found
-
-        with patch.object(learner, "_fit_predictors", keep):
-            super().fit(*given, **more)
-        return self
-
-    def _set_fitted(self, fit: Any, start: float) -> None:
-        self.at_finish = time.process_time()
-        super()._set_fitted(fit, start)
+    """The default, whose predictors can be made again without a part."""
 
     def again(self, part: Part | None = None) -> tuple[Any, float]:
         """The predictors once more, without a part, and their processor seconds.
@@ -249,13 +224,13 @@ class Kept(Recorded):
         """
         began = time.process_time()
         with (part or Part()).turned_off():
-            found = learner._fit_predictors(*self.stages).ensemble
+            found = fit_module.learn(*self.stages)
         return found, time.process_time() - began
 
     @contextmanager
-    def predicting_by(self, ensemble: Any) -> Iterator[None]:
-        """Other predictors in the place of its own, while this lasts."""
-        with patch.object(self.model_, "ensemble", ensemble):
+    def predicting_by(self, other: Any) -> Iterator[None]:
+        """Another learner in the place of its own, while this lasts."""
+        with patch.object(self.model_, "learner", other):
             yield
 
     def predict_exactly(self, views: dict[str, Any]) -> Any:
@@ -316,8 +291,8 @@ def run_default(task: Task, names: Sequence[str], trial: int) -> list[dict[str, 
         elif name == ALL_NEIGHBORS:
             lines += judge(task, name, model.predict_exactly, model.classes_, seconds)
         elif PARTS[name].after:
-            ensemble, seconds_last = model.again(PARTS[name])
-            with model.predicting_by(ensemble):
+            other, seconds_last = model.again(PARTS[name])
+            with model.predicting_by(other):
                 exchanged = seconds - model.seconds_last + seconds_last
                 lines += judge(task, name, model.predict_proba, model.classes_, exchanged)
         else:

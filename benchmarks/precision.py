@@ -50,7 +50,7 @@ from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview._threads import suited_threads
 from hotview.datasets import load_handwritten, unalign
 from hotview.estimators.batched_fit import fit_batched
-from hotview.estimators.fit import PreparedFit, prepare
+from hotview.estimators.fit import Prepared, prepare
 from hotview.estimators.networks import _schedule, make_trainer
 from hotview.estimators.randomness import member_states, seeded
 from hotview.model.parameters import pick_device
@@ -88,13 +88,13 @@ def precisions(device: str) -> tuple[str, ...]:
     return ("float32", "bfloat16") if device == "cpu" else ("float32", "tf32", "bfloat16")
 
 
-def prepared(model: Any, *views: Any, **more: Any) -> PreparedFit:
+def prepared(model: Any, *views: Any, **more: Any) -> Prepared:
     """A fit before its networks are trained."""
     p = seeded(model._parameters())
-    return prepare(model._data(p, *views, **more), p, member_states(p))
+    return prepare(model._data(p, *views, **more), p, member_states(p), 0.0)
 
 
-def paper_size(device: str, precision: str) -> PreparedFit:
+def paper_size(device: str, precision: str) -> Prepared:
     digits = load_handwritten()
     data = unalign(digits.views, digits.target, random_state=0)
     parameters = {**TRAININGS["paper"], "max_epochs": EPOCHS, "precision": precision}
@@ -102,7 +102,7 @@ def paper_size(device: str, precision: str) -> PreparedFit:
     return prepared(model, data.linked, data.target, unaligned=data.unaligned)
 
 
-def large_size(device: str, precision: str) -> PreparedFit:
+def large_size(device: str, precision: str) -> Prepared:
     random = np.random.default_rng(0)
     views = [random.standard_normal((8192, 512), dtype=np.float32) for _ in range(6)]
     model = MultiViewEncoder(

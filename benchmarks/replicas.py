@@ -25,7 +25,7 @@ import torch
 import hotview
 from hotview import MultiViewClassifier
 from hotview.datasets import load_handwritten, unalign
-from hotview.estimators import fit
+from hotview.estimators import networks
 from hotview.estimators.batched_fit import fit_batched
 from hotview.training.trainer import SingleTrainer
 from paper.estimators import constructor_parameters
@@ -48,9 +48,9 @@ def make_fits(n: int, device: str, regularizer: str) -> list[Any]:
     return fits
 
 
-def eager(members: Any, schedule: Any) -> Any:
+def eager(trainings: Any, p: Any, schedule: Any) -> Any:
     """A trainer that calls every operation from Python, on a GPU too."""
-    return SingleTrainer(members[0].training, members[0].parameters["learning_rate"])
+    return SingleTrainer(trainings[0], p["learning_rate"])
 
 
 def one_by_one(fits: list[Any]) -> None:
@@ -59,12 +59,12 @@ def one_by_one(fits: list[Any]) -> None:
 
 
 def one_by_one_eagerly(fits: list[Any]) -> None:
-    usual = fit.make_trainer
-    fit.make_trainer = eager
+    usual = networks.make_trainer
+    networks.make_trainer = eager
     try:
         one_by_one(fits)
     finally:
-        fit.make_trainer = usual
+        networks.make_trainer = usual
 
 
 def together(fits: list[Any]) -> None:

@@ -37,7 +37,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -57,8 +57,12 @@ from hotview import CouplingSpec, HOTPairwiseSpec, MultiViewClassifier, SWPairwi
 from hotview._files import atomic_write
 from hotview.datasets import split_rows, unalign
 from hotview.losses import Planner, SWPairwise
-from hotview.semisupervised import soft_labels
-from hotview.semisupervised.label_transfer import anchor_profiles, profile_agreement
+from hotview.semisupervised import label_transfer, soft_labels
+from hotview.semisupervised.label_transfer import (
+    anchor_profiles,
+    linked_nodes,
+    profile_agreement,
+)
 from hotview.similarity.view_similarity import N_COMPONENTS, measure_linked_rows
 from paper.statistics import half_width
 
@@ -167,7 +171,7 @@ class Column:
 @contextmanager
 def weighted(method: str, similarity: Any, junk: Any) -> Iterator[None]:
     """Label transfer with other weights of the sources."""
-    by_transport, by_profiles = soft_labels._transport, soft_labels.source_weights
+    by_transport, by_profiles = label_transfer._receive_labels, label_transfer.source_weights
     now: dict[str, Any] = {}
     name = method.removesuffix(", transport")
 
@@ -199,10 +203,13 @@ def weighted(method: str, similarity: Any, junk: Any) -> Iterator[None]:
         told = (node >= 0) & (number[:, 0] > 0)
         return node[told], total[told] / np.sqrt(number[told])
 
-    patches = {"_transport": transport, "source_weights": source_weights}
-    if name == method:
-        patches["_linked_likelihoods"] = linked_likelihoods
-    with mock.patch.multiple(soft_labels, **(patches if method != "current" else {"np": np})):
+    with ExitStack() as stack:
+        if method != "current":
+            patches = {"_receive_labels": transport, "source_weights": source_weights}
+            stack.enter_context(mock.patch.multiple(label_transfer, **patches))
+            if name == method:
+                change = soft_labels, "_linked_likelihoods", linked_likelihoods
+                stack.enter_context(mock.patch.object(*change))
         yield
 
 
@@ -213,7 +220,7 @@ def told_by(logits: Any) -> list[int]:
 
 def pairs_of(graphs: Any, links: Any, s: int, t: int) -> Any:
     """Linked nodes of two views."""
-    return soft_labels.linked_nodes(graphs[s], graphs[t], links[:, [s, t]])
+    return linked_nodes(graphs[s], graphs[t], links[:, [s, t]])
 
 
 def agree(graphs: Any, links: Any, s: int, t: int, method: str) -> float:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from situation_data import Task
 
 from hotview import MultiViewClassifier
-from hotview.model.inference import PredictorEnsemble
+from hotview.estimators import fit as fit_module
+from hotview.nn.batched import NetworkOutputs
+from hotview.semisupervised import SemiSupervised, learner
 from hotview.semisupervised.graph import refine_graph
-from hotview.semisupervised.predictors import fit_predictors
+from hotview.semisupervised.predictors import Predictors, ViewInputs
 from hotview.semisupervised.soft_labels import label_fold
 from hotview.semisupervised.super_learner import ScoresOutOfFold
 
@@ -23,27 +28,56 @@ class Recorded(MultiViewClassifier):
 
     Also with what it would be without condensed predictors: every member searches its neighbors
     among all rows, by components and its own features.
+
+    Attributes
+    ----------
+    stages : tuple
+        What the learner was fitted to.
+    at_finish : float
+        When the fit was finished, in processor seconds.
+    seconds_last : float
+        Processor seconds of the learner.
     """
 
-    def _set_fitted(self, fit: Any, start: float) -> None:
-        super()._set_fitted(fit, start)
-        stages, ensemble = fit.prepared, fit.learner.ensemble
-        data, graphs, pseudo = stages.rows.data, stages.graphs.graphs, stages.pseudo
-        by_view = zip(*(trained.features for trained in fit.trained), strict=True)
+    def fit(self, *given: Any, **more: Any) -> Recorded:
+        """Fit, keep what the learner was fitted to, and measure its time."""
+        learn, score = fit_module.learn, learner.score_left_out
+
+        def keep(*stages: Any) -> SemiSupervised:
+            began = time.process_time()
+            found = learn(*stages)
+            self.stages, self.seconds_last = stages, time.process_time() - began
+            return found
+
+        def keep_left_out(*stages: Any) -> Any:
+            found = score(*stages)
+            self.folds = [left_out.scores for left_out in found]
+            return found
+
+        with (
+            patch.object(fit_module, "learn", keep),
+            patch.object(learner, "score_left_out", keep_left_out),
+        ):
+            super().fit(*given, **more)
+        self.at_finish = time.process_time()
+        self._keep_exact()
+        return self
+
+    def _keep_exact(self) -> None:
+        prepared, trained = self.stages
+        data, graphs, pseudo = prepared.rows.data, prepared.graphs.graphs, prepared.pseudo
+        by_view = zip(*(one.features for one in trained), strict=True)
         features = [np.mean([F for F, _ in of_view], axis=0) for of_view in by_view]
         refined = list(map(refine_graph, graphs, features))
-        random = stages.members[0].random.stage("refined labels").numpy
+        random = prepared.members[0].random.numpy("refined labels")
         nodes = label_fold(refined, data, data, pseudo.log_prior, pseudo.weights, random)
         self.exact = []
-        for member, trained in zip(stages.members, fit.trained, strict=True):
-            own = fit_predictors(graphs, nodes, data, pseudo.log_prior, [trained.features])
-            network = member.training.network
-            self.exact.append(
-                PredictorEnsemble([network], ensemble.rule, own, ensemble.super_learner)
-            )
+        for one, network in zip(trained, self.networks_, strict=True):
+            own = Predictors.fit(graphs, nodes, data, pseudo.log_prior, [one.features])
+            alone = replace(self.model_.learner, predictors=own)
+            self.exact.append((alone, NetworkOutputs([network])))
         self.known = [n > 0 for n in data.labels_per_view]
         self.log_prior = pseudo.log_prior
-        self.folds = [left_out.scores for left_out in fit.learner.left_out]
 
     def take_rows(self, views: dict[str, Any]) -> dict[int, torch.Tensor]:
         """Standardized rows by number of the view."""
@@ -54,8 +88,9 @@ class Recorded(MultiViewClassifier):
         """Log-probabilities by all members, (n_members, n_rows, n_classes)."""
         Xs = self.take_rows(views)
         with torch.inference_mode():
-            ensembles = self.exact if exact else [self.model_.ensemble]
-            return torch.cat([ensemble.prepare()(Xs) for ensemble in ensembles])
+            every = [(self.model_.learner, NetworkOutputs(self.networks_))]
+            used = self.exact if exact else every
+            return torch.cat([own.log_proba(Xs, outputs) for own, outputs in used])
 
 
 def keep_scores(model: Recorded, task: Task, path: Path, where: dict[str, Any]) -> None:
@@ -66,19 +101,19 @@ def keep_scores(model: Recorded, task: Task, path: Path, where: dict[str, Any]) 
         rows = ScoresOutOfFold.concatenate(model.folds)
         arrays |= {f"fold.{name}": value for name, value in vars(rows).items()}
     for i, (views, y) in enumerate(task.tests.values()):
-        Xs, ensemble = model.take_rows(views), model.model_.ensemble
-        counts = ensemble.rule.count_views(ensemble.rule.find_present(Xs))
-        Xs = {s: X.nan_to_num() for s, X in Xs.items()}
-        shape = len(ensemble.networks), *counts.shape, 3, len(model.classes_)
+        Xs, own = model.take_rows(views), model.model_.learner
+        present, outputs = own.rule.find_present(Xs), NetworkOutputs(model.networks_)
+        counts = own.rule.count_views(present)
+        rows = {s: ViewInputs.of(s, X.nan_to_num(), outputs) for s, X in Xs.items()}
+        shape = len(model.networks_), *counts.shape, 3, len(model.classes_)
         scores = np.zeros(shape, dtype=np.float32)
-        predictors = ensemble.predictors
         with torch.inference_mode():
-            for s, X in Xs.items():
-                found = predictors.score_view(s, X, *ensemble.encoders(s)(X))
-                for m, score in enumerate(found):
+            for s, of_view in rows.items():
+                for m, score in enumerate(own.predictors.log_scores(s, of_view)):
                     scores[:, :, s, m] = score.numpy()
-            if predictors.joint is not None:
-                arrays[f"test.{i}.joint"] = predictors.joint.predict(Xs).numpy().astype(np.float32)
+            for joint in own.predictors.joint.values():
+                found = joint.log_scores(rows, present, outputs)
+                arrays[f"test.{i}.joint"] = found.numpy().astype(np.float32)
         arrays[f"test.{i}.scores"] = scores
         arrays[f"test.{i}.present"], arrays[f"test.{i}.y"] = counts.numpy(), y
     arrays["where"] = json.dumps({**where, "cells": list(task.tests)})

@@ -45,10 +45,12 @@ def interval(low, high):
     return {"n": 30, "increase": 0.1, "low": low, "high": high}
 
 
-LOSS = ("model", "trained_on", "out_of_fold", "view_0", "loss_without")
-PREDICTORS = ("ensemble", "predictors")
-KNN = (*PREDICTORS, "knn", 0)
-WEIGHTS, POOL, COLUMNS = [1.0] * 4, ("ensemble", "pool"), ("views", 0, "columns", "columns")
+LEARNER = ("model", "learner")
+LOSS = (*LEARNER, "scores", "view_0", "loss_without")
+PREDICTORS, RULE = (*LEARNER, "predictors"), (*LEARNER, "rule")
+OF_VIEW, JOINT = (*PREDICTORS, "views", 0), (*PREDICTORS, "joint")
+KNN, WEIGHTS = (*OF_VIEW, "neighbors"), (*LEARNER, "weights")
+COLUMNS = ("views", 0, "columns", "columns")
 #: where a fact is, and what cannot be there
 FACTS = [
     *((("estimator",), x) for x in ("MultiViewThing", ["MultiViewEncoder"], "MultiViewEncoder")),
@@ -60,16 +62,20 @@ FACTS = [
     *((("model", name), x) for name, x in (("warnings", [1]), ("metadata", []))),
     *(((name,), x) for name, x in (("output", "excel"), ("more", 1))),
     *((("views", 0, "scaler"), x) for x in ([], {"mean": None})),
-    *((POOL, x) for x in ({}, {"complete": [1.0], "partial": [1.0], "power": 1.0})),
-    (POOL, {"complete": WEIGHTS, "partial": WEIGHTS[1:], "power": -1e300}),
-    (POOL, {"complete": [*WEIGHTS[1:], 1e30], "partial": WEIGHTS[1:], "power": 1.0}),
-    (POOL, {"complete": WEIGHTS, "partial": [1.0, 1.0, -1.0], "power": 1.0}),
-    *((("model", x), {"groups": y}) for x, y in (("set_scores", [None] * 4), ("disagreement", 3))),
+    *((WEIGHTS, x) for x in ({}, {"predictors": [], "complete": []})),
+    *(((*WEIGHTS, "complete"), x) for x in ([1.0], [1.0, 1.0, 1.0, 1e30])),
+    *(((*WEIGHTS, "partial"), x) for x in ([1.0] * 3, [1.0, 1.0, -1.0, 1.0])),
+    *(((*WEIGHTS, "predictors"), x) for x in ([[1.0] * 3] * 2, [[1.0] * 2] * 3)),
+    ((*WEIGHTS, "power"), -1e300),
+    *(((*LEARNER, "set_scores"), {"groups": x}) for x in ([None] * 4, [])),
+    *(((*LEARNER, "disagreement"), {"groups": x}) for x in (3, [None] * 4)),
     *((("views", 0, "ranges"), x) for x in ({}, {"n_rows": 3})),
-    (("ensemble", "super_learner"), {"predictors": [], "complete": []}),
-    *((PREDICTORS, x) for x in (None, {"knn": [], "ridge": None})),
+    *((x, None) for x in (LEARNER, PREDICTORS, RULE)),
+    *((PREDICTORS, x) for x in ({"views": []}, {"views": [], "joint": {}})),
+    *(((*PREDICTORS, "views"), x) for x in ([], [{}, {}, {}])),
+    *((OF_VIEW, x) for x in ({}, {"neighbors": {}}, {"__import__('os')": {}})),
+    *((JOINT, x) for x in (None, [], {"neighbors": {}}, {"ridge": {}}, {"head": {}})),
     *((("networks",), x) for x in ([], [None], [{}])),
-    *((("ensemble", "rules"), x) for x in ([], [None])),
     *((("classes",), x) for x in (None, {"dtype": "<i8"}, class_labels("O", 0, 1, 2, 3))),
     (("classes",), class_labels("<U99999999", *"abcd")),
     *((("classes",), class_labels("<i8", *x)) for x in (range(3), (0, 2, 1, 3), ("a", 1, 2, 3))),
@@ -79,13 +85,17 @@ FACTS = [
     (("classes",), class_labels("<f8", 0.0, 1.0, 2.0, math.nan)),
     *((("model", "histories", 1), x) for x in ([1], [{"loss": "x"}])),
     *((("model", "plans", 0), x) for x in ({}, None)),
-    *((("ensemble", "rules", 0), None), (("model", "plans"), None), (("model", "plan"), None)),
-    *((("ensemble", "rules", 0, "n_classes"), x) for x in ([4, 4], [4, 4, 5])),
-    *((("ensemble", "rules", 0, "log_prior"), [x, 0.0, 0.0, 0.0]) for x in (-math.inf, 0.0, 1e300)),
+    *((("model", name), None) for name in ("plans", "plan")),
+    *(((*RULE, "n_classes"), x) for x in ([4, 4], [4, 4, 5], [4, 4, -1], [4, 4, 1.5])),
+    *(((*RULE, "log_prior"), [x, 0.0, 0.0, 0.0]) for x in (-math.inf, 0.0, 1e300, math.nan)),
+    ((*RULE, "log_prior"), [math.log(1 / 3)] * 3),
     *((("model", "plans", 1, "n_iter"), x) for x in (-1, "3")),
     *(((*KNN, "n_neighbors"), x) for x in (0, 1.5)),
-    *(((*KNN, "coordinates"), {}), (KNN, {}), (KNN[:3], []), ((*PREDICTORS, "ridge"), [])),
-    *(((*PREDICTORS, *at), []) for at in (("ridge", 0, "weights"), ("joint", "weights"))),
+    *(((*KNN, "n_nearest"), x) for x in (0, 11, -1)),
+    *(((*KNN, "coordinates"), {}), (KNN, {}), ((*OF_VIEW, "ridge"), [])),
+    *((at, []) for at in ((*OF_VIEW, "ridge", "weights"), (*JOINT, "ridge", "ridge", "weights"))),
+    *(((*OF_VIEW, "head"), x) for x in ({}, {"floor": 0.01}, {"floor": -1.0, "log_prior": None})),
+    *(((*OF_VIEW, "head", "floor"), x) for x in (-0.01, 1.1, math.nan, "0")),
     *((("views", 1, "columns", "n_columns"), x) for x in (-1, "20", 2**31 - 1, 19)),
     *((COLUMNS, x) for x in (3, ["c"] * 19, [None] * 20, [3] * 20)),
     *((COLUMNS, [["c", x]] * 20) for x in (3, [1], [["a"]], ["a", "b"])),
@@ -121,7 +131,7 @@ def test_columns_of_a_view_may_have_names_and_categories_and_other_parts_be_abse
 
     def change(tensors, facts):
         facts["views"][0]["columns"].update(columns=columns)
-        facts["model"]["trained_on"]["out_of_fold"]["view_1"]["loss_without"] = None
+        facts["model"]["learner"]["scores"]["view_1"]["loss_without"] = None
         facts["model"]["common_space"] = None
         for name in ("foscttm", "neighbor_agreement", "n_rows"):
             del tensors[f"model.common_space.{name}"]
@@ -133,9 +143,7 @@ def test_columns_of_a_view_may_have_names_and_categories_and_other_parts_be_abse
     assert model.out_of_fold_["view_1"]["loss_without"] is None
     assert model.common_space_ is None
     with pytest.raises(ValueError, match=MISFIT):  # unknown, but not absent
-        load_changed(
-            lambda _, facts: facts["model"]["trained_on"]["out_of_fold"]["view_0"].popitem()
-        )
+        load_changed(lambda _, facts: facts["model"]["learner"]["scores"]["view_0"].popitem())
 
 
 def coupling(name, **settings):
@@ -219,6 +227,10 @@ def test_every_tensor_is_needed_and_of_one_shape_and_type(load_changed, read_par
             load_changed(lambda tensors, _, name=name: tensors.update({name: torch.zeros(1)}))
 
 
+def of_view(s, part):
+    return f"model.learner.predictors.views.{s}.{part}"
+
+
 def weights(*parts):
     return [f"networks.0.{part}.weight" for part in parts]
 
@@ -228,16 +240,18 @@ def weights(*parts):
     (
         (weights("maps.0"), math.nan),
         (["networks.0.joint_head.bias"], 1e39),
-        (["ensemble.predictors.ridge.2.weights.0"], 1e300),
-        (["ensemble.predictors.joint.weights.0"], 1e300),
-        (["ensemble.predictors.knn.0.points"], math.nan),
-        *((["ensemble.predictors.knn.0.soft_labels"], factor) for factor in (-1, 2)),
-        (["ensemble.predictors.knn.0.coordinates.columns"], 1e39),
-        (["ensemble.predictors.knn.1.coordinates.features"], math.nan),
-        (["ensemble.predictors.knn.0.coordinates.offset"], 1e300),
+        ([of_view(2, "ridge.weights.0")], 1e300),
+        (["model.learner.predictors.joint.ridge.ridge.weights.0"], 1e300),
+        *(([of_view(1, "head.log_prior")], factor) for factor in (1e300, math.nan)),
+        ([of_view(0, "neighbors.points")], math.nan),
+        *(([of_view(0, "neighbors.soft_labels")], factor) for factor in (-1, 2)),
+        ([of_view(0, "neighbors.coordinates.columns")], 1e39),
+        ([of_view(1, "neighbors.coordinates.features")], math.nan),
+        ([of_view(0, "neighbors.coordinates.offset")], 1e300),
         *((["views.0.scaler.scale"], factor) for factor in (0, -1, 1e-310)),
         *((["views.0.scaler.mean"], 1e307), (["model.plans.1.W"], -1), (["model.plan.C"], 1e39)),
-        *((["model.set_scores.groups.0"], -1.0), (["model.disagreement.groups.1"], 1e6)),
+        (["model.learner.set_scores.groups.0"], -1.0),
+        (["model.learner.disagreement.groups.1"], 1e6),
         *((["views.0.ranges.quantiles"], -1.0), (["views.1.ranges.quantiles"], math.nan)),
     ),
 )
@@ -252,7 +266,7 @@ def test_numbers_that_no_fit_gives_are_refused(load_changed, names, factor):
 )
 @pytest.mark.parametrize("part", ("columns", "features", "offset"))
 def test_coordinates_of_other_sizes_are_refused(load_changed, part, shorter):
-    names = [f"ensemble.predictors.knn.{s}.coordinates.{part}" for s in range(3)]
+    names = [of_view(s, f"neighbors.coordinates.{part}") for s in range(3)]
     with pytest.raises(ValueError, match=MISFIT + ".*should be"):
         load_changed(lambda tensors, _: tensors.update({k: shorter(tensors[k]) for k in names}))
 
@@ -260,18 +274,17 @@ def test_coordinates_of_other_sizes_are_refused(load_changed, part, shorter):
 def test_a_file_decides_on_the_dimensions_in_which_neighbors_are_found_and_has_some(load_changed):
     def change(tensors, facts):
         for part in ("points", "coordinates.columns", "coordinates.features", "coordinates.offset"):
-            name = f"ensemble.predictors.knn.1.{part}"
+            name = of_view(1, f"neighbors.{part}")
             tensors[name] = tensors[name][..., :-1]
 
     def leave_none(tensors, facts):
         for part in ("points", "soft_labels"):
-            tensors[f"ensemble.predictors.knn.1.{part}"] = tensors[
-                f"ensemble.predictors.knn.1.{part}"
-            ][:0]
+            name = of_view(1, f"neighbors.{part}")
+            tensors[name] = tensors[name][:0]
 
     views = make_views(60, n_views=3, labeled=0.5, random_state=0).linked
     assert np.isfinite(load_changed(change).predict_proba(views)).all()
-    with pytest.raises(ValueError, match=r"there are no neighbors \(in .*knn\.1"):
+    with pytest.raises(ValueError, match=r"there are no neighbors \(in .*views\.1\.neighbors"):
         load_changed(leave_none)
 
 
@@ -293,7 +306,7 @@ TENSORS = (
     *(("view_similarity.groups", torch.tensor(x)) for x in ([0, 1, 3], [0, -1, 1], [0, 0, 0])),
     *(("view_similarity.groups", torch.tensor(x)) for x in ([0, 1, 2], [1, 0, 0])),
     ("view_similarity.within_classes.value", torch.zeros(2, 2, **DOUBLE)),
-    *(("set_scores.groups.4", torch.tensor(x, **DOUBLE)) for x in ([0.5, 1.1], [0.5, 0.4])),
+    *(("learner.set_scores.groups.4", torch.tensor(x, **DOUBLE)) for x in ([0.5, 1.1], [0.5, 0.4])),
 )
 
 

@@ -7,7 +7,7 @@ from sklearn.decomposition import PCA
 
 from hotview.semisupervised import link_targets
 from hotview.semisupervised.graph import build_graph
-from hotview.estimators.rows import generalized_cca, make_link_targets
+from hotview.semisupervised.link_targets import generalized_cca, make_link_targets
 from hotview.semisupervised.propagation import diffusion_coordinates
 
 COMPLETE = np.stack([np.arange(80)] * 2, axis=1)

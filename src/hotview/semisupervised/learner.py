@@ -113,8 +113,10 @@ class SemiSupervised:
 
         Parameters
         ----------
-        n_columns, n_features : sequence of int
-            Numbers of standardized columns, and of features by all networks, of every view.
+        n_columns : sequence of int
+            Number of standardized columns of every view.
+        n_features : sequence of int
+            Number of features of every view by all networks.
         n_classes : int
             Number of classes.
         """
