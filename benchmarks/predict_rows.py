@@ -65,8 +65,7 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from hotview import MultiViewClassifier, MultiViewEncoder
-from hotview.estimators import base
-from hotview.model.inference import PredictorEnsemble
+from hotview.model import model as model_module
 from hotview.preprocessing.column_scaler import ColumnScaler
 
 N_VIEWS, N_COLUMNS, N_CLASSES, N_FIT, N_LABELED = 6, 64, 10, 10_000, 200
@@ -157,8 +156,8 @@ def _naive_part(model: Any, Xs: list[torch.Tensor]) -> torch.Tensor:
         F = [network.encoders[s](X) for network in model.networks_]
         for network, features in zip(model.networks_, F, strict=True):
             total = total + network.view_heads[s](features).log_softmax(1)
-        if isinstance(model.model_.ensemble, PredictorEnsemble):
-            knn = model.model_.ensemble.predictors.knn[s]
+        knn = model.model_.learner.predictors.views[s].get("neighbors")
+        if knn is not None:
             Y = knn.coordinates.project(X, torch.cat(F, dim=1)).float()
             near = torch.cdist(Y, knn.points).topk(knn.n_neighbors, dim=1, largest=False).indices
             total = total + (knn.soft_labels[near].mean(1) + 0.01).log()
@@ -188,9 +187,8 @@ class Floor:
     def __init__(self, model: Any, rows: int) -> None:
         self.rows, self.n_networks = rows, len(model.networks_)
         self.size = min(4096 if model.model_.device.type == "cpu" else 65536, rows)
-        self.searches = isinstance(model, MultiViewClassifier) and isinstance(
-            model.model_.ensemble, PredictorEnsemble
-        )
+        learner = model.model_.learner
+        self.searches = learner is not None and "neighbors" in learner.predictors.views[0]
         self.dtype = torch.float64 if self.searches else torch.float32
         self.device = model.model_.device
         R = self.n_networks
@@ -245,7 +243,7 @@ def measure_latency(model: Any) -> dict[str, float]:
 @contextmanager
 def named_reading() -> Iterator[None]:
     """Give what is done to tables on the CPU, which is partly numpy's, a name in the profile."""
-    places = [(ColumnScaler, "transform"), (base, "check_finite")]
+    places = [(ColumnScaler, "transform"), (model_module, "check_finite")]
 
     def named(function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*arguments: Any) -> Any:

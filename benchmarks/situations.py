@@ -37,7 +37,7 @@ from situation_scores import Recorded, keep_scores
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from hotview._files import atomic_write
-from hotview.model.inference import disagreement, log_mean
+from hotview.semisupervised.calibration import disagreement, log_mean
 
 OUT = Path(__file__).parent.parent / "results" / "default" / "situations.jsonl"
 TRIALS = 5

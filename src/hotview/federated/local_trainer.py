@@ -6,7 +6,7 @@ import copy
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -42,6 +42,8 @@ from hotview.training.trainer import make_optimizer, optimizer_step
 __all__ = ["ClientUpdate", "LocalTrainer", "fit_fusion", "fit_head", "label_loss"]
 
 _N_NEIGHBORS = 10  # of the graph along which shared labels are propagated
+# Held-out rows are few, and networks are trained on after these: weights stay near the prior ones.
+_PRIOR_WEIGHTS = replace(PriorWeights.of(["head"]), joint=0.1, shrinkage=4.0)
 
 
 def _no_rows() -> IntArray:
