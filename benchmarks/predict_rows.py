@@ -65,7 +65,7 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from hotview import MultiViewClassifier, MultiViewEncoder
-from hotview.estimators import base
+from hotview.model import model as model_module
 from hotview.preprocessing.column_scaler import ColumnScaler
 
 N_VIEWS, N_COLUMNS, N_CLASSES, N_FIT, N_LABELED = 6, 64, 10, 10_000, 200
@@ -243,7 +243,7 @@ def measure_latency(model: Any) -> dict[str, float]:
 @contextmanager
 def named_reading() -> Iterator[None]:
     """Give what is done to tables on the CPU, which is partly numpy's, a name in the profile."""
-    places = [(ColumnScaler, "transform"), (base, "check_finite")]
+    places = [(ColumnScaler, "transform"), (model_module, "check_finite")]
 
     def named(function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*arguments: Any) -> Any:

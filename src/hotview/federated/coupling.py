@@ -226,27 +226,26 @@ class ServerCoupling:
 def quantile_costs(Qs: Sequence[Tensor], Rs: Sequence[Tensor] | None = None) -> Tensor:
     r"""Return sliced costs between clouds that are given by their quantiles.
 
-        .. math:: C_{st} = \frac{1}{M} \sum_m W_2^2(Q_{s,m}, Q_{t,m})
+    .. math:: C_{st} = \frac{1}{M} \sum_m W_2^2(Q_{s,m}, Q_{t,m})
 
     Parameters
     ----------
-        Qs : sequence of Tensor of shape (M, q)
-            Quantiles of every cloud along M directions.
-        Rs : sequence of Tensor of shape (M, q), or None, default=None
-            Clouds to compare with; None compares the `Qs` with each other.
+    Qs : sequence of Tensor of shape (M, q)
+        Quantiles of every cloud along M directions.
+    Rs : sequence of Tensor of shape (M, q), or None, default=None
+        Clouds to compare with; None compares the `Qs` with each other.
 
     Returns
     -------
-        Tensor of shape (S, S) or (S, K)
-            The costs, differentiable.
+    Tensor of shape (S, S) or (S, K)
+        The costs, differentiable.
 
     Examples
     --------
-        >>> import numpy as np
-    import torch
-        >>> from hotview.federated.coupling import quantile_costs
-        >>> quantile_costs([torch.tensor([[0.0, 1.0]])], [torch.tensor([[2.0, 3.0]])])
-        tensor([[4.]])
+    >>> import torch
+    >>> from hotview.federated.coupling import quantile_costs
+    >>> quantile_costs([torch.tensor([[0.0, 1.0]])], [torch.tensor([[2.0, 3.0]])])
+    tensor([[4.]])
     """
     ones = Qs[0].new_ones(len(Qs[0]), 1, 1)
     clouds = None if Rs is None else [R.unsqueeze(-1) for R in Rs]
