@@ -49,7 +49,7 @@ from rich.table import Table
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview._threads import suited_threads
 from hotview.datasets import load_handwritten, unalign
-from hotview.estimators.batched_fit import fit_batched
+from hotview.estimators.base import fit_batched
 from hotview.estimators.fit import Prepared, prepare
 from hotview.estimators.networks import _schedule, make_trainer
 from hotview.estimators.randomness import member_states, seeded

@@ -26,7 +26,7 @@ import hotview
 from hotview import MultiViewClassifier
 from hotview.datasets import load_handwritten, unalign
 from hotview.estimators import networks
-from hotview.estimators.batched_fit import fit_batched
+from hotview.estimators.base import fit_batched
 from hotview.training.trainer import SingleTrainer
 from paper.estimators import constructor_parameters
 from paper.models import SETTINGS

@@ -129,7 +129,7 @@ def _run_control(cell: Cell, trials: Sequence[int], device: str, data: Path | No
 def _run_together(
     cell: Cell, trials: Sequence[int], device: str, data: Path | None
 ) -> list[Record]:
-    from hotview.estimators.batched_fit import fit_batched
+    from hotview.estimators.base import fit_batched
 
     on_gpu = device.startswith("cuda")
     splits = [split_dataset(cell, data, trial, keep=on_gpu) for trial in trials]

@@ -11,7 +11,7 @@ from hotview import MultiViewClassifier, StackedViews
 from hotview._validation import ViewTable
 from hotview.data import Targets, hold_out, make_folds, split_folds
 from hotview.data.arrays import data_of_tables
-from hotview.data.folds import deal_folds
+from hotview.data.data import deal_folds
 from hotview.datasets import make_views
 from tests.data.small_data import links_of, make_data
 from tests.estimators.small_fits import prepared

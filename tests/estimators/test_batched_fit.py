@@ -7,7 +7,7 @@ import hotview as hv
 from hotview import HOTReferenceSpec, MultiViewClassifier, MultiViewEncoder
 from hotview._archive import round_to_float16
 from hotview.datasets import make_views
-from hotview.estimators.batched_fit import fit_batched
+from hotview.estimators.base import fit_batched
 from hotview.estimators.fit import fit_estimators
 from hotview.estimators.networks import _group
 from hotview.nn.batched import NetworkOutputs

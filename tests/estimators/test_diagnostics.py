@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 import hotview as hv
 from hotview import MultiViewClassifier, MultiViewEncoder, StackedViews
 from hotview.datasets import make_views
-from hotview.estimators.batched_fit import fit_batched
+from hotview.estimators.base import fit_batched
 from hotview.estimators.diagnostics import FitWarnings
 from hotview.estimators.result import collapse_warning
 from tests.estimators.small_fits import BOTH, SMALL, UNCOUPLED

@@ -14,7 +14,7 @@ from scipy import sparse
 
 import hotview as hv
 from hotview.datasets import make_views
-from hotview.estimators.batched_fit import fit_batched
+from hotview.estimators.base import fit_batched
 from hotview.evaluation.record import describe_settings, describe_views, make_record
 from hotview.federated import (
     Client,

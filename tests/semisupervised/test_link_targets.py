@@ -5,9 +5,9 @@ import pytest
 from scipy.linalg import subspace_angles, svdvals
 from sklearn.decomposition import PCA
 
+from hotview.estimators.rows import generalized_cca, make_link_targets
 from hotview.semisupervised import link_targets
 from hotview.semisupervised.graph import build_graph
-from hotview.semisupervised.link_targets import generalized_cca, make_link_targets
 from hotview.semisupervised.propagation import diffusion_coordinates
 
 COMPLETE = np.stack([np.arange(80)] * 2, axis=1)

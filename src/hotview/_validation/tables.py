@@ -145,6 +145,30 @@ class ViewTable:
         part = data[rows]
         return part.toarray() if dense and hasattr(part, "toarray") else part
 
+    def wrap(self, X: Array, names: list[str], container: str) -> Any:
+        """Rows in a container, by default in that of this table.
+
+        An AnnData, which could not hold features without its genes, becomes a pandas frame.
+        """
+        container = self.container if container == "default" else container
+        if container in ("pandas", "anndata"):
+            import pandas as pd
+
+            return pd.DataFrame(X, index=self.index, columns=names, copy=False)
+        if container == "polars":
+            import polars as pl
+
+            return pl.DataFrame(X, schema=names)
+        if container == "pyarrow":
+            import pyarrow as pa
+
+            return pa.table(dict(zip(names, X.T, strict=True)))
+        if container == "torch":
+            import torch
+
+            return torch.from_numpy(X).to(self.device)
+        return X
+
 
 def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> dict[str, ViewTable]:
     """Validate views without copying them; sparse ones stay sparse.

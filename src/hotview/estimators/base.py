@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from hotview._messages import warn_user
 from hotview._threads import existing_threads
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import ViewTable, check_aligned_tables, check_choice, check_known_tables
 from hotview.data.columns import ViewColumns
 from hotview.data.frames import encode_known_views
 from hotview.estimators.html_summary import summarize_as_html
-from hotview.estimators.randomness import keep_random
+from hotview.estimators.randomness import keep_random, seeded
 from hotview.losses.specifications import as_coupling
 from hotview.model.parameters import Parameters, check_nested, check_parameters, pick_processes
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.preprocessing.drift import DriftReport
 from hotview.similarity import CommonSpace, ViewSimilarity
+from hotview.similarity.common_space import warn_of_common_space
 from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hotview.data import Data
     from hotview.model.model import Model
 
-__all__ = ["MultiViewEstimator"]
+__all__ = ["MultiViewEstimator", "fit_batched"]
 
 _CONTAINERS = ("default", "pandas", "polars")
 
@@ -174,8 +174,9 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
             views that are None, and NaN in rows that are NaN throughout.
         """
         encoded = self._transform(Xs, space)
-        if space == "common":
-            self._warn_of_common_space()
+        # Couplings that need aligned rows are trained on all of them, and none is held out.
+        if space == "common" and not as_coupling(self.coupling).needs_alignment:
+            warn_of_common_space(self.common_space_)
         return encoded
 
     def _transform(self, Xs: Views, space: str) -> Any:
@@ -188,35 +189,12 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         )
         names = self.model_.feature_names
         encoded = {
-            name: _wrap_rows(container, Y, names(name, space), tables[name])
+            name: tables[name].wrap(Y, names(name, space), container)
             for name, Y in self.model_.encode(tables, space).items()
         }
         order = Xs if isinstance(Xs, Mapping) else self.model_.names
         found = {name: encoded.get(name) for name in order}
         return found if isinstance(Xs, Mapping) else list(found.values())
-
-    def _warn_of_common_space(self) -> None:
-        """Warn if rows of different views cannot be compared in the common space, as far as known.
-
-        Couplings that need aligned rows are trained on all of them, and none is held out.
-        """
-        found, coupling = self.common_space_, as_coupling(self.coupling)
-        if (found is not None and found.is_comparable) or coupling.needs_alignment:
-            return
-        if found is not None:
-            why = (
-                "held-out linked rows are as far apart as others (FOSCTTM "
-                f"{found.mean_foscttm:.2f}, 95 % interval {found.low:.2f} to {found.high:.2f}; "
-                "chance is 0.50). Link more "
-                "rows, or let alignment_weight be above 0."
-            )
-        else:
-            why = (
-                "fewer than 20 rows were linked, too few to measure it; without any, every "
-                "rotation of a view matches the others as well. Link rows: "
-                "MultiViewEncoder.fit(views, linked=rows)."
-            )
-        warn_user(f"Rows of different views may not be comparable in the common space: {why}")
 
     def transform_view(self, X: View, view: str, space: str = "features") -> Any:
         """Encode rows of one view.
@@ -258,8 +236,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
             columns that differ, ``views[name].n_unusual`` the number of values of every row that
             are far outside.
         """
-        tables = self._check(Xs)
-        return self.model_.check_drift(tables)
+        return self.model_.check_drift(self._check(Xs))
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the features of all views, one view after the other.
@@ -369,22 +346,55 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         return {name for name in names if isinstance(name, str)}
 
 
-def _wrap_rows(container: str, X: Array, names: list[str], table: ViewTable) -> Any:
-    """Rows in a container, by default in that of the input.
+def fit_batched(
+    fits: Sequence[tuple[MultiViewEstimator, Mapping[str, Any]]],
+    *,
+    view_tests: bool = True,
+    training: AbstractContextManager[None] | None = None,
+) -> None:
+    """Fit estimators, each on its own data, as their own ``fit(**arguments)`` would.
 
-    An AnnData, which could not hold features without its genes, becomes a pandas frame.
+    Networks that differ in the random state, the data and weights of losses alone are trained in
+    one set of tensors, on a GPU as one CUDA graph.
+
+    Parameters
+    ----------
+    fits : sequence of (estimator, dict of str to object)
+        Estimators, and the arguments of their `fit`; they must not have checkpoints.
+    view_tests : bool, default=True
+        Whether the permutation null of the plan and the similarity of the views are computed.
+    training : context manager or None, default=None
+        Entered while networks are trained, not while tables are read and plans are computed.
+
+    Examples
+    --------
+    >>> from hotview import MultiViewEncoder
+    >>> from hotview.datasets import make_views
+    >>> from hotview.estimators.base import fit_batched
+    >>> views = make_views(60, n_views=4, random_state=0).views
+    >>> encoders = [MultiViewEncoder(max_epochs=2, random_state=seed) for seed in (0, 1)]
+    >>> fit_batched([(encoder, {"Xs": views}) for encoder in encoders])
+    >>> [len(encoder.history_) for encoder in encoders]
+    [2, 2]
     """
-    container = table.container if container == "default" else container
-    if container in ("pandas", "anndata"):
-        import pandas as pd
-
-        return pd.DataFrame(X, index=table.index, columns=names, copy=False)
-    if container == "polars":
-        import polars as pl
-
-        return pl.DataFrame(X, schema=names)
-    if container == "pyarrow":
-        import pyarrow as pa
-
-        return pa.table(dict(zip(names, X.T, strict=True)))
-    return torch.from_numpy(X).to(table.device) if container == "torch" else X
+    with keep_random():
+        from hotview.estimators.fit import fit_estimators
+    start = time.perf_counter()
+    if any(estimator.get_params()["checkpoint"] is not None for estimator, _ in fits):
+        raise ValueError(
+            "Expected estimators without a checkpoint, because these fits are trained in one set "
+            "of tensors, but some have one. Set checkpoint=None, or fit them one by one."
+        )
+    if any(estimator.get_params()["devices"] is not None for estimator, _ in fits):
+        raise ValueError(
+            "Expected estimators with devices=None, because these fits are trained together in "
+            "this process, but some start others. Set devices=None, or fit them one by one."
+        )
+    with existing_threads():
+        given = []
+        for estimator, arguments in fits:
+            p = seeded(estimator._parameters())
+            given.append((estimator._data(p, **arguments), p))
+        fitted = fit_estimators(given, start=start, view_tests=view_tests, training=training)
+    for (estimator, _), model in zip(fits, fitted, strict=True):
+        estimator.model_ = model

@@ -29,8 +29,8 @@ from hotview.preprocessing.row_stream import (
     check_rows,
     find_absent,
     map_rows,
-    no_view_error,
     overflow_error,
+    prediction_error,
 )
 from hotview.preprocessing.rows import ViewRows
 from hotview.preprocessing.table_scan import check_finite
@@ -40,7 +40,7 @@ from hotview.similarity import CommonSpace, ViewSimilarity
 from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan
 
-__all__ = ["Model", "ModelView", "encode_rows", "predict_rows", "prediction_error"]
+__all__ = ["Model", "ModelView", "encode_rows", "predict_rows"]
 
 
 @dataclass(frozen=True)
@@ -370,10 +370,7 @@ class Model:
 
 @existing_threads()
 def encode_rows(networks: Sequence[MultiViewNetwork], s: int, rows: ViewRows, space: str) -> Array:
-    """Features, or latents in the common space, of all rows of view s; NaN for absent ones.
-
-    Those of several networks are side by side.
-    """
+    """Features or latents of all rows of view s by all networks; NaN for absent rows."""
     is_finite = []  # looked at in the end: until then, a GPU is not waited for
 
     def encode_chunk(Xs: Mapping[int, Tensor]) -> Tensor:
@@ -396,8 +393,7 @@ def encode_rows(networks: Sequence[MultiViewNetwork], s: int, rows: ViewRows, sp
 def encode(network: MultiViewNetwork, s: int, X: Tensor, space: str) -> tuple[Tensor, Tensor]:
     """Features, or latents in the common space, of view s, and which rows are absent."""
     F: Tensor = network.encoders[s](X.nan_to_num())
-    out: Tensor = network.maps[s](F) if space == "common" else F
-    return out, find_absent(X)
+    return network.maps[s](F) if space == "common" else F, find_absent(X)
 
 
 @existing_threads()
@@ -412,12 +408,3 @@ def predict_rows(
     outputs, first = NetworkOutputs(networks), next(iter(views.values()))
     with threads_for_rows(first.n_rows, first.device):
         return map_rows(lambda Xs: reduce(learner.log_proba(Xs, outputs)), views, progress)
-
-
-def prediction_error(
-    rows: IntArray, views: Mapping[int, ViewRows], names: Sequence[str]
-) -> ValueError:
-    """The error about rows whose predictions are NaN: no view has them, or numbers overflow."""
-    absent = [find_absent(view.take(rows)).cpu().numpy() for view in views.values()]
-    rows = rows[np.logical_and.reduce(absent)]
-    return no_view_error(rows, names) if len(rows) > 0 else overflow_error()

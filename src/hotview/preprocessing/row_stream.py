@@ -32,6 +32,7 @@ __all__ = [
     "map_rows",
     "no_view_error",
     "overflow_error",
+    "prediction_error",
 ]
 
 _CHUNK = {"cpu": 4096, "cuda": 131072}  # rows at a time: few for caches, many to fill a GPU
@@ -285,6 +286,15 @@ def _record_event(device: torch.device) -> torch.cuda.Event | None:
 def find_absent(X: Tensor) -> Tensor:
     """Which standardized rows are absent: their first column is NaN, others were validated."""
     return torch.isnan(X[:, 0])
+
+
+def prediction_error(
+    rows: IntArray, views: Mapping[int, ViewRows], names: Sequence[str]
+) -> ValueError:
+    """The error about rows whose predictions are NaN: no view has them, or numbers overflow."""
+    absent = [find_absent(view.take(rows)).cpu().numpy() for view in views.values()]
+    rows = rows[np.logical_and.reduce(absent)]
+    return no_view_error(rows, names) if len(rows) > 0 else overflow_error()
 
 
 def no_view_error(rows: IntArray, names: Sequence[str]) -> ValueError:

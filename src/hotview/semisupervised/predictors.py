@@ -41,24 +41,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class LabeledView:
-    """What a predictor of one view is fitted to.
-
-    Parameters
-    ----------
-    graph : ViewGraph
-        The graph of the view.
-    nodes : NodeLabels
-        Labels of its nodes.
-    features : sequence of (ndarray, float)
-        From `encode_nodes`, of every ensemble member; empty without networks.
-    log_prior : Tensor of float64, shape (n_classes,)
-        Logarithms of the prior probabilities that labels are posteriors of.
-    """
+    """What a predictor of one view is fitted to."""
 
     graph: ViewGraph
-    nodes: NodeLabels
-    features: Sequence[tuple[Array, float]]
-    log_prior: Tensor
+    nodes: NodeLabels  # labels of its nodes
+    features: Sequence[tuple[Array, float]]  # from `encode_nodes`, of every member; or none
+    log_prior: Tensor  # of the classes, float64, of which labels are posteriors
 
 
 @dataclass(frozen=True)
@@ -284,20 +272,9 @@ class Predictors:
         log_prior: Array,
         features: Sequence[Sequence[tuple[Array, float]]] = (),
     ) -> Predictors:
-        """Fit the predictors of every view, those of networks where there are any.
+        """Fit the predictors of every view, those of networks where there are any features.
 
-        Parameters
-        ----------
-        graphs : sequence of ViewGraph
-            The graph of every view.
-        nodes : sequence of NodeLabels
-            Labels of its nodes, from `label_nodes`.
-        data : Data
-            The labels, to which the joint predictor is fitted.
-        log_prior : ndarray of shape (n_views, n_classes)
-            Logarithms of the prior probabilities that labels are posteriors of.
-        features : sequence of sequences of (ndarray, float), default=()
-            From `encode_nodes` for every view, of every ensemble member.
+        Arguments are as in `LabeledView`, of every view; the joint predictor is fitted to `data`.
         """
         kinds = {k: kind for k, kind in PREDICTORS.items() if features or not kind.needs_networks}
         prior = torch.as_tensor(log_prior, device=graphs[0].rows.device)
@@ -313,12 +290,7 @@ class Predictors:
     def of_heads(cls, data: Data, *, joint: bool = True) -> Predictors:
         """The heads of networks alone, whose probabilities are pooled as they are.
 
-        Parameters
-        ----------
-        data : Data
-            The labels: joint heads know all classes if linked rows of all have labels.
-        joint : bool, default=True
-            Whether joint heads were trained, too.
+        Joint heads, if they were trained, count where linked rows of all classes have labels.
         """
         device, n_classes = next(iter(data.views.values())).device, len(data.known.classes)
         prior = torch.full((n_classes,), -math.log(n_classes), dtype=torch.float64, device=device)
@@ -341,13 +313,7 @@ class Predictors:
             joint.check(n_columns, n_classes)
 
     def condense(self, random: np.random.Generator) -> Predictors:
-        """The same predictors, smaller where they can be.
-
-        Parameters
-        ----------
-        random : numpy Generator
-            Source of the first centers of clusters.
-        """
+        """The same predictors, smaller where they can be."""
         views = [{name: p.condense(random) for name, p in own.items()} for own in self.views]
         return replace(self, views=views)
 

@@ -293,18 +293,9 @@ def doubt_priors(log_prior: Array, data: Data) -> Array:
     """Prior probabilities of views without labels, moved toward equal ones.
 
     Nothing is known about the classes of their rows that are not linked.
-
-    Parameters
-    ----------
-    log_prior : ndarray of shape (n_views, n_classes)
-        From `shift_priors`.
-    data : Data
-        All labels.
     """
-    unlabeled = np.array(data.labels_per_view) == 0
-    doubted: Array = np.where(
-        unlabeled[:, None], log_softmax(_DOUBT * log_prior, axis=1), log_prior
-    )
+    doubted, unlabeled = log_prior.copy(), np.array(data.labels_per_view) == 0
+    doubted[unlabeled] = log_softmax(_DOUBT * log_prior[unlabeled], axis=1)
     return doubted
 
 

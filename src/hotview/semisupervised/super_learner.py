@@ -256,17 +256,20 @@ def fit_super_learner(
     by_view = np.einsum("nsmk,sm->nsk", rows.scores, w)
     # The joint predictor is one more: rows of one view do not ask it.
     by_view = np.concatenate([by_view, rows.joint[:, None]], axis=1)
-    offset = _mean_prior(rows.present, log_prior)
+    # As in `weigh_views`, the prior of a row is the mean over its views.
+    number = np.maximum(rows.present.sum(axis=1, keepdims=True), 1)
+    offset = (rows.present / number) @ log_prior
     whole: Array = np.all(rows.present, axis=1)
     present = np.c_[rows.present, rows.present.sum(axis=1) > 1]
     complete, _ = _fit_views(by_view, present, rows.target, offset, equal, 0.0, whole, prior)
     subsets, source = _partial_rows(present, whole, random)
     weight = 1 / np.bincount(source, minlength=len(whole)).clip(1)[source]
+    number = np.maximum(subsets[:, :-1].sum(axis=1, keepdims=True), 1)
     partial, power = _fit_views(
         by_view[source],
         subsets,
         rows.target[source],
-        _mean_prior(subsets[:, :-1], log_prior),
+        (subsets[:, :-1] / number) @ log_prior,
         equal_partial,
         prior.power,
         subsets[:, :-1].sum(axis=1) > 1,
@@ -300,25 +303,10 @@ def average_predictors(log_prior: Array, *, joint: bool, joint_only: bool = Fals
 def fit_weights(
     scores: Array, target: IntArray, offset: Array, start: Array, shrinkage: float
 ) -> Array:
-    """Weights of predictors whose log-likelihoods are added to an offset.
+    """Positive weights of predictors whose log-likelihoods are added to an offset.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows, n_predictors, n_classes)
-        Log-likelihoods.
-    target : ndarray of int64
-        The true classes.
-    offset : ndarray of shape (n_classes,) or (n_rows, n_classes)
-        Logarithms of prior probabilities.
-    start : ndarray of shape (n_predictors,)
-        Prior weights.
-    shrinkage : float
-        Penalty of squared differences between the logarithms of weights and of prior weights.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_predictors,)
-        Positive weights.
+    `scores` are log-likelihoods (n_rows, n_predictors, n_classes); `shrinkage` is the penalty of
+    squared differences between the logarithms of weights and of prior ones, `start`.
     """
     x, _ = _minimize(scores, target, offset, np.asarray(start), 0.0, shrinkage)
     return x
@@ -404,13 +392,6 @@ def _partial_rows(
     kept = order < random.integers(1, n_views + 1, size=(len(repeated), 1))
     subsets = np.c_[kept, np.zeros(len(repeated), dtype=bool)]
     return np.vstack([present[lacking], subsets]), np.concatenate([lacking, repeated])
-
-
-def _mean_prior(present: Array, log_prior: Array) -> Array:
-    """The mean of the log-priors of a row's views."""
-    number = np.maximum(present.sum(axis=1, keepdims=True), 1)
-    mean: Array = (present / number) @ log_prior
-    return mean
 
 
 def _floats(values: Array) -> tuple[float, ...]:

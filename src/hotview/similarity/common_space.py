@@ -12,6 +12,7 @@ from scipy import stats
 from scipy.spatial.distance import cdist
 
 from hotview._codec import require, require_array
+from hotview._messages import warn_user
 from hotview._types import Array, IntArray
 
 _SHARE = 0.05  # of the rows of a view that are the neighbors of a point
@@ -165,3 +166,23 @@ def _nearest(distances: Array, k: int) -> Array:
     left = k - is_nearer.sum(axis=1, keepdims=True)
     chosen: Array = is_nearer + is_last * (left / is_last.sum(axis=1, keepdims=True))
     return chosen
+
+
+def warn_of_common_space(found: CommonSpace | None) -> None:
+    """Warn if rows of different views cannot be compared in the common space, as far as known."""
+    if found is None:
+        why = (
+            "fewer than 20 rows were linked, too few to measure it; without any, every "
+            "rotation of a view matches the others as well. Link rows: "
+            "MultiViewEncoder.fit(views, linked=rows)."
+        )
+    elif not found.is_comparable:
+        why = (
+            "held-out linked rows are as far apart as others (FOSCTTM "
+            f"{found.mean_foscttm:.2f}, 95 % interval {found.low:.2f} to {found.high:.2f}; "
+            "chance is 0.50). Link more "
+            "rows, or let alignment_weight be above 0."
+        )
+    else:
+        return
+    warn_user(f"Rows of different views may not be comparable in the common space: {why}")
