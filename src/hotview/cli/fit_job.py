@@ -171,7 +171,7 @@ def _finish(
     estimator.metadata_ = _metadata(job, summary, dataset)
     estimator.save(out)
     scores = None
-    if held_out is not None:
+    if held_out is not None and held_out.target is not None:
         P, prior = estimator.predict_proba(held_out.views), class_counts(estimator)
         scores = assess(held_out.target, P, estimator.classes_, prior=prior)
     result = {
