@@ -98,7 +98,10 @@ def _fit(job: FitJob, write_config: Callable[[], str | None]) -> int:
     if job.dry_run:
         estimator._check_fit(**arguments, resume=job.resume)
         return 0
-    resume = job.resume or (estimator.checkpoint is not None and _is_restarted())
+    resume = job.resume
+    if estimator.checkpoint is not None:  # torchrun may have restarted the fit on some node
+        n_restarts = np.array([int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))])
+        resume |= bool(np.concatenate(all_gather_arrays(n_restarts)).any())
     estimator.fit(**arguments, resume=resume)
     estimator.model_.batch_offsets = dataset.offsets
     if any(view.obs is not None for view in dataset.opened):
@@ -148,12 +151,6 @@ def make_estimator(dataset: TableDataset, parameters: Mapping[str, Any]) -> Any:
             settings[owner] = _SPECIFICATIONS[owner](settings.get(owner, known[owner]))
     with as_usage():
         return estimator.set_params(**settings)
-
-
-def _is_restarted() -> bool:
-    """Return whether torchrun has restarted the fit; every node counts its own restarts."""
-    n_restarts = np.array([int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))])
-    return bool(np.concatenate(all_gather_arrays(n_restarts)).any())
 
 
 def _finish(
