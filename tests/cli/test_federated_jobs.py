@@ -14,7 +14,7 @@ from hotview.cli.demo import SAMPLE_HOLDER, SAMPLE_NAMES, write_sample_federatio
 from hotview.cli.federated_jobs import (
     SimulationJob,
     open_clients,
-    print_outcome,
+    outcome_parts,
     read_app,
     run_simulation,
 )
@@ -215,7 +215,8 @@ TRAFFIC = {name: {"to": 1000, "from": 2000, "total": 12_345} for name in NAMES}
 def printed(facts):
     console = Console(width=120, soft_wrap=True)
     with console.capture() as capture:
-        print_outcome(facts, console)
+        for part in outcome_parts(facts):
+            console.print(part, soft_wrap=isinstance(part, str), highlight=False, markup=False)
     return capture.get()
 
 

@@ -26,15 +26,15 @@ def dataset(folder):
 
 
 def test_a_fraction_of_every_class_is_left_out_of_training(dataset):
-    split = split_holdout(dataset, 0.25)
+    training, split = split_holdout(dataset, 0.25)
     assert sorted(split.target.tolist()) == ["a"] * 10 + ["b"] * 5
-    assert set(split.ids) | set(split.training.ids) == set(dataset.ids)
-    assert not set(split.ids) & set(split.training.ids)
+    assert set(split.ids) | set(training.ids) == set(dataset.ids)
+    assert not set(split.ids) & set(training.ids)
     np.testing.assert_array_equal(split.views["scan"][:, 0], [int(i[1:]) for i in split.ids])
-    numbers = [int(i[1:]) for i in split.training.ids]
-    np.testing.assert_array_equal(split.training.linked["blood"][:, 0], numbers)
-    most = split_holdout(dataset, 0.99)
-    assert sorted(most.training.target.tolist()) == ["a", "b"]  # every class is left
+    numbers = [int(i[1:]) for i in training.ids]
+    np.testing.assert_array_equal(training.linked["blood"][:, 0], numbers)
+    most, _ = split_holdout(dataset, 0.99)
+    assert sorted(most.target.tolist()) == ["a", "b"]  # every class is left
     with pytest.raises(ValueError, match="Hold out a larger fraction"):
         split_holdout(dataset, 0.001)
 
@@ -46,8 +46,8 @@ def test_the_split_depends_on_ids_and_groups_alone(visits, folder, group_column)
     (folder / "blood.csv").write_text("\n".join([rows[0], *reversed(rows[1:])]) + "\n")
     drop = () if group_column else ("person",)
     files = DatasetFiles(BOTH, **COLUMNS, drop=drop, group_column=group_column)
-    again = split_holdout(read_dataset(files), 0.25)
-    assert set(again.ids) == set(split_holdout(dataset, 0.25).ids)
+    _, again = split_holdout(read_dataset(files), 0.25)
+    assert set(again.ids) == set(split_holdout(dataset, 0.25)[1].ids)
 
 
 @pytest.fixture
@@ -75,8 +75,7 @@ def visits(folder):
 @pytest.mark.parametrize("fraction", (0.1, 0.3, 0.9))
 def test_no_row_of_a_person_who_is_held_out_is_trained_on(visits, seed, fraction):
     dataset, person = visits(seed)
-    split = split_holdout(dataset, fraction)
-    training = split.training
+    training, split = split_holdout(dataset, fraction)
 
     def people(ids):
         return {person[int(key[1:])] for key in ids} - {0}  # who has no name in the files
@@ -98,9 +97,9 @@ def test_no_row_of_a_person_who_is_held_out_is_trained_on(visits, seed, fraction
 
 def test_a_fraction_of_the_people_of_every_class_is_held_out(visits):
     dataset, _ = visits(change=0.0)
-    split = split_holdout(dataset, 0.3)
+    training, _ = split_holdout(dataset, 0.3)
     counts = {}
-    for part in (split.training, dataset):
+    for part in (training, dataset):
         groups = set(zip(part.groups, part.target, strict=True))
         counts[part is dataset] = [
             sum(g is not None and y == label for g, y in groups) for label in "abc"
@@ -116,8 +115,8 @@ def test_whoever_has_all_labels_of_a_class_is_trained_on(folder, owner):
     for name in ("blood", "scan"):
         (folder / f"{name}.csv").write_text(f"id,person,{name}_x,y\n{rows}\n")
     files = DatasetFiles(BOTH, label_column="y", id_column="id", group_column="person")
-    split = split_holdout(read_dataset(files), 0.9)
-    assert set(split.training.target) == {"a", "b"}
+    training, split = split_holdout(read_dataset(files), 0.9)
+    assert set(training.target) == {"a", "b"}
     assert set(split.target) == {"a"}
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
+from rich.table import Table
 
-from hotview.cli.runner import INTERRUPTED, as_usage, make_console, print_json, print_table
+from hotview.cli.runner import INTERRUPTED, as_usage, make_table, print_result
 from hotview.federated import (
     Client,
     InProcessChannel,
@@ -27,8 +27,6 @@ from hotview.federated import (
 from hotview.federated.configuration import RunConfig, open_client, read_run_config
 from hotview.federated.state import write_outcome
 from hotview.report.tables import matrix_table
-
-_PLAIN: dict[str, Any] = {"highlight": False, "markup": False}
 
 
 @dataclass(frozen=True)
@@ -92,11 +90,9 @@ def run_simulation(job: SimulationJob) -> int:
     if not job.dry_run:
         _clear_earlier_training(job, config, clients)
     facts = describe_clients(clients, config.settings)
-    if not job.as_json:
-        print_clients(facts, make_console())
+    if job.dry_run or not job.as_json:
+        print_result(facts, *client_parts(facts), as_json=job.as_json)
     if job.dry_run:
-        if job.as_json:
-            print_json(facts)
         return 0
     config.folder.mkdir(parents=True, exist_ok=True)
     channel, is_shown = InProcessChannel(clients), sys.stderr.isatty()
@@ -120,10 +116,7 @@ def run_simulation(job: SimulationJob) -> int:
         "parts": {name: str(clients[name].model_path) for name in result.finished},
         "outcome": str(config.outcome),
     }
-    if job.as_json:
-        print_json(facts)
-    else:
-        print_outcome(facts, make_console())
+    print_result(facts, *outcome_parts(facts), as_json=job.as_json)
     if stopped:
         return INTERRUPTED
     return 0 if len(result.finished) == len(clients) else 1
@@ -227,8 +220,8 @@ def describe_clients(clients: Mapping[str, Client], settings: Settings) -> dict[
     }
 
 
-def print_clients(facts: Mapping[str, Any], console: Console) -> None:
-    """Print the output of `describe_clients`."""
+def client_parts(facts: Mapping[str, Any]) -> Iterator[str | Table]:
+    """Tables and lines on the output of `describe_clients`."""
     headings = ["rows", "columns", "linked", "labeled"]
     if any(client["epsilon"] is not None for client in facts["organizations"]):
         headings.append("epsilon")
@@ -236,51 +229,44 @@ def print_clients(facts: Mapping[str, Any], console: Console) -> None:
         [client["name"], *("" if client[k] is None else f"{client[k]:,.10g}" for k in headings)]
         for client in facts["organizations"]
     ]
-    print_table(console, ("organization", *headings), rows, title="Tables")
+    yield make_table(("organization", *headings), rows, title="Tables")
     holder = facts["settings"]["label_holder"]
-    console.print(
-        f"Labels are those of {holder}; other views are trained with them over linked rows."
-        if holder
-        else "No label holder: the views are encoded, and nothing is predicted.",
-        **_PLAIN,
-    )
+    if holder:
+        yield f"Labels are those of {holder}; other views are trained with them over linked rows."
+    else:
+        yield "No label holder: the views are encoded, and nothing is predicted."
     if "epsilon" in headings:
-        console.print("The noise is calibrated first, for seconds per organization.", **_PLAIN)
+        yield "The noise is calibrated first, for seconds per organization."
 
 
-def print_outcome(facts: Mapping[str, Any], console: Console) -> None:
-    """Print the outputs of `describe_clients` and of a training, as `run_simulation` makes them."""
+def outcome_parts(facts: Mapping[str, Any]) -> Iterator[str | Table]:
+    """Tables and lines on a training, and on its clients, as `run_simulation` describes them."""
     plan, settings = facts["plan"], facts["settings"]
     if plan is not None:
         W, names = np.array(plan["W"]), plan["names"]
         pairwise = settings["coupling"] == "hot-pairwise"
         columns = names if pairwise else [f"group {k}" for k in range(W.shape[1])]
-        table = matrix_table(W * len(W), names, columns, title="Plan W, rows adding up to 1")
-        console.print(table, soft_wrap=False)
+        yield matrix_table(W * len(W), names, columns, title="Plan W, rows adding up to 1")
     headings = ("organization", "largest message to it", "largest from it", "all messages")
     rows = [(name, *sizes.values()) for name, sizes in facts["bytes"].items()]
-    print_table(console, headings, rows, title="Traffic, in bytes")
-    lines = [
+    yield make_table(headings, rows, title="Traffic, in bytes")
+    yield (
         f"{facts['rounds']} of {settings['rounds']} rounds, {settings['local_steps']} local steps "
         f"in each, {facts['seconds']:.0f} s."
-    ]
-    lines += [
-        f"{name}: its projections are ({p['epsilon']:.3g}, {p['delta']:g})-differentially private."
-        for name, p in facts["privacy"].items()
-    ]
+    )
+    for name, p in facts["privacy"].items():
+        epsilon, delta = f"{p['epsilon']:.3g}", f"{p['delta']:g}"
+        yield f"{name}: its projections are ({epsilon}, {delta})-differentially private."
     rounds: dict[tuple[str, str], list[str]] = {}
     for drop in facts["dropped"]:
         rounds.setdefault((drop["name"], drop["reason"]), []).append(str(drop["round"]))
-    lines += [
-        f"{name} was left out of round {', '.join(numbers)}: {reason}"
-        for (name, reason), numbers in rounds.items()
-    ] or ["No organization was left out of a round."]
+    for (name, reason), numbers in rounds.items():
+        yield f"{name} was left out of round {', '.join(numbers)}: {reason}"
+    if not rounds:
+        yield "No organization was left out of a round."
+    parts = list(facts["parts"].values())
     if facts["interrupted"]:
-        lines.append(f"Stopped by Ctrl-C, after a complete round. Go on: {facts['resume']}")
-    else:
-        lines += [f"Part saved to {path}" for path in facts["parts"].values()]
-        if facts["parts"]:
-            parts = shlex.join(facts["parts"].values())
-            lines.append(f"Next: hotview federated join {parts} -o joint.hotview")
-    for line in lines:
-        console.print(line, **_PLAIN)
+        yield f"Stopped by Ctrl-C, after a complete round. Go on: {facts['resume']}"
+    elif parts:
+        yield from (f"Part saved to {path}" for path in parts)
+        yield f"Next: hotview federated join {shlex.join(parts)} -o joint.hotview"

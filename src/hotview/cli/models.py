@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from hotview._messages import ParameterError
+from hotview._messages import ParameterError, listed
+from hotview._processes import all_gather_arrays, rank, shard_of_rank, world_size
 from hotview._types import Array
-from hotview.cli.input_summary import check_cells
 from hotview.cli.options import ModelFiles, Scoring, files_by_view
 from hotview.data.columns import ViewColumns
 from hotview.data.linking import IdMatcher, object_array
@@ -44,6 +45,8 @@ from hotview.tables.preprocessing import (
     read_rows,
 )
 from hotview.tables.table_dataset import find_ids, keep_linked, split_holdout
+
+_CHUNK = 100_000  # rows
 
 
 @dataclass(frozen=True)
@@ -255,47 +258,19 @@ def file_sha256(path: str | Path) -> str:
 
 
 @dataclass(frozen=True)
-class EvaluationRows:
+class EvaluationRows(AlignedRows):
     """Rows to evaluate a model on.
 
     Parameters
     ----------
-    views : dict of str to ndarray or csr_array
-        Aligned rows, NaN throughout where an individual is absent from a view.
-    target : ndarray or None
-        Their labels, None where there is none; None if there are none at all.
-    ids : ndarray
-        Ids of the rows.
     notes : list of str
         Notes for the user.
     seen : bool, default=False
         Whether the model was trained on them, labels included.
-    groups : ndarray or None, default=None
-        Persons of the rows, by the column of the fit; the id of a row without one.
     """
 
-    views: dict[str, Any]
-    target: Array | None
-    ids: Array
-    notes: list[str]
+    notes: list[str] = field(default_factory=list)
     seen: bool = False
-    groups: Array | None = None
-
-    def take(self, rows: Array) -> EvaluationRows:
-        """Return some of the rows."""
-        return replace(
-            self,
-            views={name: X[rows] for name, X in self.views.items()},
-            target=None if self.target is None else self.target[rows],
-            ids=self.ids[rows],
-            groups=None if self.groups is None else self.groups[rows],
-        )
-
-    @property
-    def is_labeled(self) -> Array:
-        """Whether each row has a label."""
-        labels = [None] * len(self.ids) if self.target is None else self.target
-        return np.array([label is not None for label in labels], dtype=bool)
 
     def take_labeled(self) -> EvaluationRows:
         """Return the rows that have a label, at least one."""
@@ -321,7 +296,8 @@ def read_evaluation_rows(
         path = None if stored is None else model.find_unchanged(stored)
         labels = None if path is None else str(path)
     ids, notes = given.aligned.ids, given.notes
-    rows = EvaluationRows(given.aligned.views, model.read_labels(given, labels), ids, notes)
+    target = model.read_labels(given, labels)
+    rows = EvaluationRows(**{**vars(given.aligned), "target": target}, notes=notes)
     if rows.target is None:
         return rows
     if given.aligned.has_ids and (hashes := metadata.get("trained_ids")) is not None:
@@ -371,5 +347,49 @@ def read_training(model: OpenModel) -> tuple[dict[str, Any] | None, list[str]]:
     if metadata["linked_only"]:
         dataset = keep_linked(dataset)
     if metadata["hold_out"] is not None:
-        dataset = split_holdout(dataset, metadata["hold_out"]).training
+        dataset, _ = split_holdout(dataset, metadata["hold_out"])
     return dataset.fit_arguments, []
+
+
+def count_missing(X: Any, columns: ViewColumns) -> dict[str, int]:
+    """Count the missing cells of every column, in rows that are not missing as a whole.
+
+    Several processes count together, each in its own rows.
+    """
+    counts = np.zeros(X.shape[1], dtype=np.int64)
+    own = shard_of_rank(0 if sparse.issparse(X) else X.shape[0], rank(), world_size())
+    for start in range(own.start, own.stop, _CHUNK):
+        missing = np.isnan(X[start : min(start + _CHUNK, own.stop)])
+        counts += missing[~missing.all(axis=1)].sum(axis=0)
+    counts = np.sum(all_gather_arrays(counts), axis=0)
+    if not counts.any():  # as of a view that is reduced already
+        return {}
+    return {name: int(n) for name, n in zip(columns.source_names, counts, strict=True) if n > 0}
+
+
+def has_values(X: Any) -> Array:
+    """Return whether each row has a value."""
+    n_rows = X.shape[0]
+    if sparse.issparse(X):
+        return np.ones(n_rows, dtype=bool)
+    parts = [~np.isnan(X[i : i + _CHUNK]).all(axis=1) for i in range(0, n_rows, _CHUNK)]
+    return np.concatenate(parts)
+
+
+def check_cells(
+    rows: AlignedRows, preprocessing: Preprocessing, impute: Mapping[str, str | None]
+) -> None:
+    """Raise if cells are missing and not imputed, or if rows are empty in all views."""
+    known = np.zeros(len(rows.ids), dtype=bool)
+    for name, X in rows.views.items():
+        known |= rows.present[name] & has_values(X)
+        if impute[name] is None and (missing := count_missing(X, preprocessing.views[name])):
+            text = f"Cells of view {name!r} are missing, in {listed(missing)}. "
+            remedy = "Fill them in, or fit the model with {impute}."
+            raise ParameterError(text, remedy, impute={name: "median"})
+    if not known.all():
+        empty = [str(key) for key in rows.ids[~known]]
+        raise ValueError(
+            f"Expected every row to have a value in some view, but {len(empty)} of "
+            f"{len(rows.ids)} are empty: {listed(empty)}. Leave these rows out."
+        )

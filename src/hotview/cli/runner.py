@@ -212,13 +212,6 @@ def make_table(
     return table
 
 
-def print_table(
-    console: Console, headings: Sequence[str], rows: Iterable[Sequence[object]], **settings: Any
-) -> None:
-    """Print a table from `make_table`."""
-    console.print(make_table(headings, rows, **settings), soft_wrap=False)
-
-
 def check_new_file(path: Path, *suffixes: str, force: bool) -> None:
     """Raise, before the work, if a file cannot be written or must not be replaced."""
     if suffixes:

@@ -227,13 +227,13 @@ class IdMatcher:
                 key = strip(key)
         return key
 
-    def spell(self, key: str) -> str:
-        """Return the first spelling of an id."""
-        return self.known.setdefault(self.simplify(key), key)
+    def spell(self, key: Any) -> Any:
+        """Return the first spelling of an id; one that is not text is as it is."""
+        return self.known.setdefault(self.simplify(key), key) if isinstance(key, str) else key
 
-    def spell_all(self, table: str, ids: Sequence[str | None]) -> list[str | None]:
+    def spell_all(self, table: str, ids: Sequence[Any]) -> list[Any]:
         """Return the first spellings of the ids of a table; raise if two of them become one."""
-        spelled = [None if key is None else self.spell(key) for key in ids]
+        spelled = [self.spell(key) for key in ids]
         if len(set(spelled)) < len(set(ids)):
             raise ParameterError(
                 f"Expected different ids in {table}, but {_find_twins(ids, spelled)} are the same "
@@ -243,13 +243,35 @@ class IdMatcher:
         return spelled
 
 
-def _find_twins(ids: Sequence[str | None], spelled: Sequence[str | None]) -> str:
-    first: dict[str | None, str | None] = {}
+def match_spellings(
+    tables: Mapping[str, Sequence[Any]],
+    ignore: Collection[str],
+    others: Mapping[str, Sequence[Any]] | None = None,
+) -> dict[str, list[Any]]:
+    """Return the ids of tables in one spelling; raise if more would match in another one.
+
+    Parameters
+    ----------
+    tables : dict of str to sequence of object
+        Ids of every table, by a name for errors; None is a missing one.
+    ignore : collection of str
+        Differences that are ignored; see `IdMatcher`.
+    others : dict of str to sequence of object, or None, default=None
+        Ids of other tables, which are compared if no difference is ignored.
+    """
+    if not ignore:
+        check_spellings({**tables, **(others or {})})
+    matcher = IdMatcher(ignore)
+    return {name: matcher.spell_all(name, ids) for name, ids in tables.items()}
+
+
+def _find_twins(ids: Sequence[Any], spelled: Sequence[Any]) -> str:
+    first: dict[Any, Any] = {}
     pairs = zip(ids, spelled, strict=True)
     return next(f"{first[s]!r} and {key!r}" for key, s in pairs if first.setdefault(s, key) != key)
 
 
-def check_spellings(tables: Mapping[str, Sequence[str | None]]) -> None:
+def check_spellings(tables: Mapping[str, Sequence[Any]]) -> None:
     """Raise if ids of different tables would match but for spaces, case or leading zeros.
 
     Parameters
@@ -257,7 +279,7 @@ def check_spellings(tables: Mapping[str, Sequence[str | None]]) -> None:
     tables : dict of str to sequence of (str or None)
         Ids of every table, by a name for errors.
     """
-    sets = {name: {key for key in ids if key is not None} for name, ids in tables.items()}
+    sets = {name: {key for key in ids if isinstance(key, str)} for name, ids in tables.items()}
     n_exact, _ = _count_matches(sets, IdMatcher())
     n_most, n_twins = _count_matches(sets, IdMatcher(tuple(ID_DIFFERENCES)))
     if n_most <= n_exact and not n_twins:

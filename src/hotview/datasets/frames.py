@@ -14,8 +14,8 @@ from hotview._validation.tables import name_views
 from hotview.data.linking import (
     ID_DIFFERENCES,
     IdMatcher,
-    check_spellings,
     link_rows,
+    match_spellings,
     object_array,
 )
 
@@ -183,23 +183,10 @@ def _match(
     ids: dict[str, list[Any]], labels: dict[Any, Any], ignore: Sequence[str]
 ) -> tuple[dict[str, list[Any]], dict[Any, Any]]:
     """Return ids in the spelling of the first frame; raise if more would match in another."""
-    _refuse_numbers_like_text({**{f"frame {n!r}": own for n, own in ids.items()}, "labels": labels})
-    texts = {name: [key for key in own if isinstance(key, str)] for name, own in ids.items()}
-    known = [key for key in labels if isinstance(key, str)]
-    if not ignore:
-        check_spellings({**{f"frame {n!r}": own for n, own in texts.items()}, "labels": known})
-        return ids, labels
-    matcher = IdMatcher(ignore)
-
-    def spell(key: Any) -> Any:
-        return matcher.spell(key) if isinstance(key, str) else key
-
-    for name, own in texts.items():
-        matcher.spell_all(f"frame {name!r}", own)
-    matcher.spell_all("labels", known)
-    return {n: [*map(spell, own)] for n, own in ids.items()}, {
-        spell(k): v for k, v in labels.items()
-    }
+    tables = {f"frame {name!r}": own for name, own in ids.items()} | {"labels": list(labels)}
+    _refuse_numbers_like_text(tables)
+    *spelled, known = match_spellings(tables, ignore).values()
+    return dict(zip(ids, spelled, strict=True)), dict(zip(known, labels.values(), strict=True))
 
 
 def _refuse_numbers_like_text(ids: Mapping[str, Collection[Any]]) -> None:

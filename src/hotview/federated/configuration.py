@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,13 +22,7 @@ from hotview.federated.privacy import Privacy
 from hotview.federated.settings import Settings
 from hotview.tables.dataset import DatasetFiles, read_dataset
 
-_TYPES: dict[str, type] = {
-    **dict.fromkeys(("name", "file", "folder", "id_column", "linked", "label_column"), str),
-    **dict.fromkeys(("drop", "categorical", "share"), list),
-    **dict.fromkeys(("impute", "device"), str),
-    "privacy": dict,
-}
-
+_PATHS, _LISTS = ("file", "folder", "linked"), ("drop", "categorical", "share")
 ConfigValue = bool | int | float | str
 
 
@@ -101,14 +95,14 @@ def read_client_config(path: str | Path) -> ClientConfig:
     ...     read_client_config(path).file.name
     'c.csv'
     """
-    path = Path(path)
+    path, known = Path(path), sorted(field.name for field in fields(ClientConfig))
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
         for key, value in values.items():
-            require(key in _TYPES, f"there is {key!r}, which is none of the keys {sorted(_TYPES)}")
-            kind = _TYPES[key]
+            require(key in known, f"there is {key!r}, which is none of the keys {known}")
+            kind = dict if key == "privacy" else list if key in _LISTS else str
             require(isinstance(value, kind), f"its {key} is {value!r}, which is no {kind.__name__}")
-            if key in ("file", "folder", "linked"):
+            if key in _PATHS:
                 values[key] = path.parent / value
             elif kind is list:
                 require(all(isinstance(x, str) for x in value), f"its {key} are {value}, no names")

@@ -22,6 +22,7 @@ from hotview.omics.cells import (
     read_choices,
 )
 from hotview.preprocessing.column_scaler import N_COMPONENTS, WIDE, looks_like_counts
+from hotview.tables.arrays import make_style
 
 _N_ROWS = 500  # that are looked at
 _MIN_COLUMNS = 8
@@ -154,10 +155,7 @@ def describe_label(data: Any, label: str | None) -> dict[str, Any]:
     for part in (data, *modalities_of(data).values()):
         column: Any = getattr(part, "obs", {}).get(label)
         if hasattr(column, "cat"):
-            categories = [str(name) for name in column.cat.categories]
-            colors = [str(color) for color in part.uns.get(f"{label}_colors", ())]
-            style = {"categories": categories}
-            return style | ({"colors": colors} if len(colors) == len(categories) else {})
+            return make_style(column, [str(x) for x in part.uns.get(f"{label}_colors", ())])
     return {}
 
 

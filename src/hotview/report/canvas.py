@@ -168,34 +168,11 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     """
     from matplotlib import rc_context
 
-    path = check_picture_path(path)
+    path = check_output_path(path, _SUFFIXES)
     kind = path.suffix.lstrip(".").lower()
     with atomic_write(path) as draft, rc_context({"svg.hashsalt": _SALT}):
         figure.savefig(draft, format=kind, dpi=150, metadata=_METADATA[kind])
     return path
-
-
-def check_picture_path(path: str | Path) -> Path:
-    """Check that a figure can be saved to a path.
-
-    Parameters
-    ----------
-    path : str or Path
-        Path of the figure.
-
-    Returns
-    -------
-    Path
-        The same path.
-
-    Examples
-    --------
-    >>> from hotview.report.figures import check_picture_path
-    >>> check_picture_path("plan.txt")
-    Traceback (most recent call last):
-    ValueError: plan.txt must end in .pdf, .png or .svg, got '.txt'.
-    """
-    return check_output_path(path, _SUFFIXES)
 
 
 def plot_matrix(

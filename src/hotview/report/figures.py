@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from hotview.report.canvas import (
     ACCENT,
     SOFT,
-    check_picture_path,
     draw_dots,
     new_axes,
     new_figure,
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "check_picture_path",
     "new_figure",
     "plot_calibration",
     "plot_column_importance",

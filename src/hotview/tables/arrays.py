@@ -335,12 +335,17 @@ def find_styles(frame: Any, file: Any) -> dict[str, dict[str, list[str]]]:
     for column in frame:
         if not hasattr(frame[column], "cat"):
             continue
-        categories = [str(name) for name in frame[column].cat.categories]
         stored = uns.get(f"{column}_colors")
         colors = [] if not hasattr(stored, "asstr") else np.atleast_1d(stored.asstr()[()]).tolist()
-        style = {"categories": categories}
-        styles[str(column)] = style | ({"colors": colors} if len(colors) == len(categories) else {})
+        styles[str(column)] = make_style(frame[column], colors)
     return styles
+
+
+def make_style(column: Any, colors: list[str]) -> dict[str, list[str]]:
+    """Return the categories of a column, and their colors if all have one."""
+    categories = [str(name) for name in column.cat.categories]
+    style = {"categories": categories}
+    return style | ({"colors": colors} if len(colors) == len(categories) else {})
 
 
 def _fill_from(whole: Any, cells: Any, columns: dict[str, list[str | None]], where: str) -> None:

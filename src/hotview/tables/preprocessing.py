@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from hotview._messages import ParameterError, did_you_mean, listed
 from hotview._types import Array
 from hotview.data.columns import Column, EncodedTable, ViewColumns, encode_table
-from hotview.data.linking import IdMatcher, align_rows, check_spellings, take_rows
+from hotview.data.linking import IdMatcher, align_rows, match_spellings, take_rows
 from hotview.data.numbers import count_cells
 from hotview.data.options import Options
 from hotview.tables.arrays import Matrix
@@ -174,14 +174,9 @@ def match_ids(
     others : dict of str to sequence of (str or None), or None, default=None
         Ids of other tables, such as labels, by a name for errors.
     """
-    if not preprocessing.match_ids:
-        own = {f"view {name!r}": column for name, column in ids.items() if column is not None}
-        check_spellings({**own, **(others or {})})
-        return ids
-    matcher = preprocessing.make_matcher(ids)
-    return {
-        name: column and matcher.spell_all(f"view {name!r}", column) for name, column in ids.items()
-    }
+    tables = {f"view {name!r}": column for name, column in ids.items() if column is not None}
+    spelled = match_spellings(tables, preprocessing.match_ids, others)
+    return {name: spelled.get(f"view {name!r}") for name in ids}
 
 
 def match_rows(rows: Mapping[str, TableRows], preprocessing: Preprocessing) -> dict[str, TableRows]:
@@ -270,12 +265,35 @@ class AlignedRows:
         Whether the ids come from the files.
     present : dict of str to ndarray of bool
         Whether each individual is in each view.
+    target : ndarray or None, default=None
+        Their labels, None where there is none; None if there are none at all.
+    groups : ndarray or None, default=None
+        Their groups, by the column of the fit.
     """
 
     ids: Array
     views: dict[str, Matrix]
     has_ids: bool
     present: dict[str, Array]
+    target: Array | None = None
+    groups: Array | None = None
+
+    def take(self, rows: Array) -> Self:
+        """Return some of the individuals."""
+        return replace(
+            self,
+            ids=self.ids[rows],
+            views={name: X[rows] for name, X in self.views.items()},
+            present={name: here[rows] for name, here in self.present.items()},
+            target=None if self.target is None else self.target[rows],
+            groups=None if self.groups is None else self.groups[rows],
+        )
+
+    @property
+    def is_labeled(self) -> Array:
+        """Whether each individual has a label."""
+        labels = [None] * len(self.ids) if self.target is None else self.target
+        return np.array([label is not None for label in labels], dtype=bool)
 
 
 def align_views(rows: Mapping[str, TableRows]) -> AlignedRows:

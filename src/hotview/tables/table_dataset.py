@@ -21,7 +21,7 @@ from hotview.preprocessing.batch_correction import BatchOffsets
 from hotview.tables.arrays import Matrix
 from hotview.tables.files import OpenView
 from hotview.tables.labels import Label
-from hotview.tables.preprocessing import Preprocessing
+from hotview.tables.preprocessing import AlignedRows, Preprocessing
 
 #: Attributes of a dataset about unlinked rows, by view.
 _UNALIGNED = ("unaligned", "unaligned_target", "unaligned_ids", "unaligned_groups")
@@ -142,6 +142,16 @@ class TableDataset:
             "unaligned_groups": self.unaligned_groups or None,
         }
 
+    def encoder_arguments(self, *, paired: bool) -> dict[str, Any]:
+        """Arguments of an encoder's `fit`: without unlinked rows, all rows are paired."""
+        has_links, has_others = len(self.ids) > 0, bool(self.unaligned)
+        if paired or (has_links and not has_others):
+            return {"Xs": self.with_columns(self.linked), "paired": True}
+        if not has_links:
+            return {"Xs": self.with_columns(self.rows), "paired": False}
+        linked = self.with_columns(self.linked)
+        return {"Xs": self.with_columns(self.unaligned), "linked": linked}
+
     def with_columns(self, views: Mapping[str, Matrix]) -> dict[str, Any]:
         """Return views with their columns, so that an estimator knows names and categories."""
         columns = self.preprocessing.views
@@ -162,28 +172,6 @@ class TableDataset:
         yield from zip(self.ids, self.target, strict=True)
         for name, target in self.unaligned_target.items():
             yield from zip(self.unaligned_ids.get(name, repeat(None)), target, strict=False)
-
-
-@dataclass(frozen=True)
-class HoldoutSplit:
-    """A dataset split into training rows and held-out rows with labels.
-
-    Parameters
-    ----------
-    training : TableDataset
-        The rows to train on.
-    ids : ndarray
-        Ids of the held-out rows.
-    views : dict of str to ndarray or csr_array
-        The held-out rows.
-    target : ndarray
-        Their labels.
-    """
-
-    training: TableDataset
-    ids: Array
-    views: dict[str, Matrix]
-    target: Array
 
 
 def keep_linked(dataset: TableDataset) -> TableDataset:
@@ -210,7 +198,7 @@ def keep_linked(dataset: TableDataset) -> TableDataset:
     return replace(kept, **none, rows=kept.linked)
 
 
-def split_holdout(dataset: TableDataset, fraction: float) -> HoldoutSplit:
+def split_holdout(dataset: TableDataset, fraction: float) -> tuple[TableDataset, AlignedRows]:
     """Hold out a fraction of the linked rows of every class, or of the groups of such rows.
 
     The split depends on the ids alone, or on the groups, so that the same files give the same split
@@ -225,8 +213,10 @@ def split_holdout(dataset: TableDataset, fraction: float) -> HoldoutSplit:
 
     Returns
     -------
-    HoldoutSplit
-        The held-out rows, and the dataset without them.
+    TableDataset
+        The dataset without the held-out rows.
+    AlignedRows
+        The held-out rows and their labels.
     """
     chosen = _choose_groups(dataset, fraction)
     if not chosen:
@@ -236,11 +226,10 @@ def split_holdout(dataset: TableDataset, fraction: float) -> HoldoutSplit:
             f"{n}. Hold out a larger fraction, or none and evaluate on other files."
         )
     is_out = np.array([key in chosen for key in _group_keys(dataset)], dtype=bool)
-    held = np.flatnonzero(is_out & np.array([label is not None for label in dataset.target]))
-    kept = np.flatnonzero(~is_out)
-    training = replace(dataset.take_linked(kept), **_leave_groups_out(dataset, chosen))
-    views = {name: X[held] for name, X in dataset.linked.items()}
-    return HoldoutSplit(training, dataset.ids[held], views, dataset.target[held])
+    held = AlignedRows(dataset.ids, dataset.linked, True, dataset.present, dataset.target)
+    training = dataset.take_linked(np.flatnonzero(~is_out))
+    training = replace(training, **_leave_groups_out(dataset, chosen))
+    return training, held.take(np.flatnonzero(is_out & held.is_labeled))
 
 
 def _group_keys(dataset: TableDataset) -> list[Hashable]:

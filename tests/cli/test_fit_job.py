@@ -7,14 +7,9 @@ import pytest
 from rich.console import Console
 from scipy import sparse
 
-from hotview.cli import input_summary
-from hotview.cli.input_summary import (
-    check_cells,
-    check_missing,
-    count_missing,
-    describe_dataset,
-    describe_summary,
-)
+from hotview.cli import models
+from hotview.cli.fit_job import check_missing, describe_dataset, describe_summary
+from hotview.cli.models import check_cells, count_missing
 from hotview.data.columns import Column, ViewColumns
 from hotview.tables.dataset import DatasetFiles, read_dataset
 from hotview.tables.preprocessing import AlignedRows, Preprocessing
@@ -68,12 +63,12 @@ def test_missing_cells_have_the_names_of_their_columns_and_processes_add_theirs_
     assert count_missing(X, ViewColumns(None, 3)) == {"column 1": 1, "column 2": 1, "column 3": 1}
     assert count_missing(sparse.csr_array(np.eye(3)), COLUMNS) == {}
 
-    monkeypatch.setattr(input_summary, "world_size", lambda: 2)
-    monkeypatch.setattr(input_summary, "all_gather_arrays", lambda x: sent.append(x) or sent)
+    monkeypatch.setattr(models, "world_size", lambda: 2)
+    monkeypatch.setattr(models, "all_gather_arrays", lambda x: sent.append(x) or sent)
     X, sent = np.full((5, 3), NAN), []
     X[:, 1:] = 1.0
     for rank, expected in ((0, 2), (1, 5)):
-        monkeypatch.setattr(input_summary, "rank", lambda rank=rank: rank)
+        monkeypatch.setattr(models, "rank", lambda rank=rank: rank)
         assert count_missing(X, COLUMNS) == {"iron": expected}
 
 
