@@ -14,8 +14,7 @@ import hotview as hv
 from hotview import MultiViewClassifier, MultiViewEncoder, StackedViews
 from hotview.datasets import make_views
 from hotview.estimators.base import fit_batched
-from hotview.estimators.diagnostics import FitWarnings
-from hotview.estimators.result import collapse_warning
+from hotview.estimators.diagnostics import FitWarnings, collapse_warning
 from tests.estimators.small_fits import BOTH, SMALL, UNCOUPLED
 
 SETTINGS = {**UNCOUPLED, "n_components": 4}

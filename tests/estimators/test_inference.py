@@ -4,11 +4,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from hotview.model.inference import encode_rows, predict_rows, prediction_error
 from sklearn.neighbors import NearestNeighbors
 from torch import nn
 
 from hotview._validation import ViewTable
-from hotview.model.inference import encode_rows, predict_rows, prediction_error
 from hotview.nn.batched import NetworkOutputs
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.preprocessing import row_stream

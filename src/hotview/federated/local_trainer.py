@@ -30,6 +30,7 @@ from hotview.preprocessing.rows import ViewRows
 from hotview.semisupervised.graph import N_COMPONENTS, build_graph
 from hotview.semisupervised.soft_labels import make_soft_labels, score_nodes
 from hotview.semisupervised.super_learner import (
+    PriorWeights,
     ScoresOutOfFold,
     SuperLearner,
     fit_super_learner,
