@@ -68,7 +68,7 @@ def start(model, *data, **more):
     """What an estimator would train, in float64, all of whose rows this process has seen."""
     p = seeded(model._parameters())
     with processes.use_processes():
-        fit = prepare(model._data(p, *data, **more), p, member_states(p))
+        fit = prepare(model._data(p, *data, **more), p, member_states(p), 0.0)
     training = fit.members[0].training
     for module in training.modules:
         module.double()
