@@ -218,7 +218,12 @@ def broadcast(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     )
     sizes = [getattr(torch, dtype).itemsize * int(np.prod(shape)) for _, dtype, shape in kinds]
     if processes.rank == 0:
-        parts = [_as_bytes(x.detach()) for x in tensors.values()]
+        # Into new tensors: a tensor with a single entry may have any stride.
+        own = [
+            torch.empty(x.numel(), dtype=x.dtype).copy_(x.detach().reshape(-1))
+            for x in tensors.values()
+        ]
+        parts = [x.view(torch.uint8) for x in own]
         _broadcast(processes, torch.cat([torch.empty(0, dtype=torch.uint8), *parts]))
         return tensors
     received = _broadcast(processes, torch.empty(sum(sizes), dtype=torch.uint8))
@@ -345,11 +350,6 @@ def _disconnect() -> None:
     with suppress(RuntimeError):
         if dist.is_initialized():
             dist.destroy_process_group()
-
-
-def _as_bytes(x: Tensor) -> Tensor:
-    # Into a new tensor: a tensor with a single entry may have any stride.
-    return torch.empty(x.numel(), dtype=x.dtype).copy_(x.reshape(-1)).view(torch.uint8)
 
 
 def _make_error(name: str, text: str) -> Exception:

@@ -107,9 +107,15 @@ def explained_loss(path: Any) -> Iterator[None]:
     try:
         yield
     except ProcessLostError as error:
-        raise ProcessLostError(
-            f"{error} {_what_is_left(path)}", is_reporter=error.is_reporter
-        ) from error
+        left = "Nothing is left of the fit; set checkpoint='fit.checkpoint' to have something."
+        if path is not None:
+            try:
+                epoch = read_checkpoint(Path(path)).trainers[-1].epoch
+                left = f"The checkpoint {path} holds epoch {epoch}: fit with resume=True to go on "
+                left += "from there."
+            except (OSError, ValueError):
+                left = f"There is no checkpoint yet in {path}: fit again."
+        raise ProcessLostError(f"{error} {left}", is_reporter=error.is_reporter) from error
 
 
 @contextmanager
@@ -125,16 +131,6 @@ def explained_overflow(checkpoint: Checkpoint | None) -> Iterator[None]:
             f"Expected the fit to go on from {path}, but it failed: {error} Delete the "
             "file to begin anew."
         ) from error
-
-
-def _what_is_left(path: Any) -> str:
-    if path is None:
-        return "Nothing is left of the fit; set checkpoint='fit.checkpoint' to have something."
-    try:
-        epoch = read_checkpoint(Path(path)).trainers[-1].epoch
-    except (OSError, ValueError, LookupError):
-        return f"There is no checkpoint yet in {path}: fit again."
-    return f"The checkpoint {path} holds epoch {epoch}: fit with resume=True to go on from there."
 
 
 def _open_checkpoint(parameters: Mapping[str, Any], *, resume: bool) -> Checkpoint | None:

@@ -228,23 +228,22 @@ def groups_of_pairs(W: _Matrix, n_groups: int | None, tie_tol: float) -> ViewGro
     top = A.max(axis=1, keepdims=True)
     near = (top - A <= tie_tol * top) | np.eye(S, dtype=bool)
     uniform = near.all(axis=1)
-    if n_groups is None:
-        n_groups = 1 if uniform.all() else _count_groups(A)
+    if n_groups is None and uniform.all():
+        n_groups = 1
+    elif n_groups is None:
+        # As many as there are large eigenvalues: k blocks without edges between them have k of 1.
+        degree = A.sum(axis=1)
+        alone = degree == 0  # a view without mass is its own group
+        scale = 1 / np.sqrt(degree[~alone])
+        normalized = scale[:, None] * A[np.ix_(~alone, ~alone)] * scale
+        values = np.sort(np.linalg.eigvalsh(normalized))[::-1]
+        n_groups = int(np.argmax(values[:-1] - values[1:])) + 1 + int(alone.sum())
     labels = _average_linkage(A, n_groups)
     # The diagonal counts as near above, but not as a tie.
     elsewhere = near & ~np.eye(S, dtype=bool)
     first = labels[A.argmax(axis=1)]
     tied = (elsewhere & (labels != first[:, None])).any(axis=1)
     return ViewGroups(labels, tied, uniform)
-
-
-def _count_groups(A: _Matrix) -> int:
-    """Count the large eigenvalues: k blocks without edges between them have k eigenvalues of 1."""
-    degree = A.sum(axis=1)
-    alone = degree == 0  # a view without mass is its own group
-    scale = 1 / np.sqrt(degree[~alone])
-    values = np.sort(np.linalg.eigvalsh(scale[:, None] * A[np.ix_(~alone, ~alone)] * scale))[::-1]
-    return int(np.argmax(values[:-1] - values[1:])) + 1 + int(alone.sum())
 
 
 def _average_linkage(A: _Matrix, n_groups: int) -> NDArray[np.int64]:

@@ -348,22 +348,18 @@ class ShuffledIndices:
         opened, self.blocks = self.blocks[:_BLOCKS], self.blocks[_BLOCKS:]
         inside = (opened[:, None] * self.block + np.arange(self.block)).ravel()
         order = self.random.permutation(inside[inside < self.n])
-        if len(self.deferred) > 0:
-            order = self._defer(order)
+        if len(self.deferred) > 0:  # they are left out, and sorted as they were drawn
+            is_deferred = np.zeros(self.n, dtype=bool)
+            is_deferred[self.deferred] = True
+            left_out = is_deferred[order]
+            is_deferred[order[left_out]] = False
+            undrawn = self.deferred[is_deferred[self.deferred]]
+            self.deferred = np.concatenate([undrawn, order[left_out]])
+            order = order[~left_out]
         self.remaining = np.concatenate([self.remaining, order])
         if len(self.blocks) == 0:
             self.remaining = np.concatenate([self.remaining, self.deferred])
             self.deferred = _NONE
-
-    def _defer(self, order: IntArray) -> IntArray:
-        """Leave out deferred numbers, and sort these as they were drawn."""
-        is_deferred = np.zeros(self.n, dtype=bool)
-        is_deferred[self.deferred] = True
-        left_out = is_deferred[order]
-        is_deferred[order[left_out]] = False
-        undrawn = self.deferred[is_deferred[self.deferred]]
-        self.deferred = np.concatenate([undrawn, order[left_out]])
-        return order[~left_out]
 
 
 def embed_rows(

@@ -58,7 +58,8 @@ class DDPTrainer(SingleTrainer):
         self._gathering_network = _GatheringNetwork(self.rounded_network, decodes=decodes)
         self._objective = copy.copy(self.objective)  # with the same coupling and weights
         if decodes:
-            self._objective.regularizer = _gathered_reconstruction_error
+            network = self._gathering_network
+            self._objective.regularizer = lambda *_: Terms({"reconstruction": network.error})
 
     def step(self) -> Evaluation:
         """Take one step, as all other ranks do."""
@@ -154,13 +155,6 @@ class _GatheringNetwork(MultiViewNetwork):
             for X, Y, where, n in zip(Xs, decoded, coupled, self.batch.sizes["rows"], strict=True)
         ]
         return torch.stack(errors).sum()
-
-
-def _gathered_reconstruction_error(
-    network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]
-) -> Terms:
-    assert isinstance(network, _GatheringNetwork)
-    return Terms({"reconstruction": network.error})
 
 
 class _Gather(torch.autograd.Function):

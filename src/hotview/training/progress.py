@@ -114,22 +114,17 @@ class ProgressBar:
         """Show the recorded values of an epoch."""
         if not self.shown:
             return
-        shown = [f"{name} {row[name]:.3g}" for name in terms if name in row]
-        text = "  ".join(shown)
-        self.progress.update(self.task, terms=self._fit(shown))
+        first, *rest = [f"{name} {row[name]:.3g}" for name in terms if name in row] or [""]
+        text, fitting = "  ".join([first, *rest]), first
+        for term in rest:  # the bar would shrink beside more than fit
+            if len(fitting) + 2 + len(term) > self.console.width - _BAR_WIDTH:
+                break
+            fitting = f"{fitting}  {term}"
+        self.progress.update(self.task, terms=fitting)
         tenths = self.n_done * _LINES // self.n_steps
         if not self.draws and tenths > self.n_printed:
             self.print(f"epoch {int(row['epoch'])}, step {self.n_done}/{self.n_steps}: {text}")
         self.n_printed = tenths
-
-    def _fit(self, terms: list[str]) -> str:
-        """Return as many terms as fit beside the bar, which would shrink otherwise."""
-        text, *rest = terms or [""]
-        for term in rest:
-            if len(text) + 2 + len(term) > self.console.width - _BAR_WIDTH:
-                break
-            text = f"{text}  {term}"
-        return text
 
     def print(self, text: str) -> None:
         """Print a line, where progress is shown."""
