@@ -18,7 +18,7 @@ from hotview.datasets import make_views
 from hotview.model.files import _MODEL
 from hotview.semisupervised import SemiSupervised
 from hotview.semisupervised.graph import ArrayRows, build_graph
-from hotview.semisupervised.predictors import PREDICTORS, Predictor
+from hotview.semisupervised.predictors import PREDICTORS
 from hotview.semisupervised.soft_labels import node_order, propagate_labels
 from tests.data.small_data import links_of
 
@@ -126,15 +126,6 @@ def test_a_view_without_labels_is_taught_over_linked_rows():
     assert accuracy(predict(found, {1: NEW[1]})) > 0.85
 
 
-def test_a_class_prior_multiplies_the_likelihood(learner):
-    given = fit(data_of(FEW, FEW), class_prior={0: 0.1, 1: 0.1, 2: 0.8})
-    before = np.exp(learner.weights.log_prior[0])
-    for Xs in ({0: NEW[0]}, dict(enumerate(NEW))):
-        expected = predict(learner, Xs) * [0.1, 0.1, 0.8] / before
-        expected /= expected.sum(axis=1, keepdims=True)
-        np.testing.assert_allclose(predict(given, Xs), expected, rtol=1e-6)
-
-
 @dataclass(frozen=True)
 class Means:
     """A predictor: the squared distance from the mean of every class."""
@@ -201,14 +192,3 @@ def test_a_predictor_is_a_class_and_an_entry_in_the_registry(monkeypatch, tmp_pa
     monkeypatch.delitem(PREDICTORS, "means")
     with pytest.raises(ValueError, match=r"there are no such parts: .*'means'"):
         hv.load(path)
-
-
-def test_all_predictors_have_what_the_protocol_tells():
-    members = {name for name in vars(Predictor) if not name.startswith("_")}
-    members |= set(Predictor.__annotations__)
-    assert members == {"name", "prior_weights", "needs_networks"} | {
-        *("fit", "log_scores", "check", "condense", "to")
-    }
-    for name, kind in PREDICTORS.items():
-        assert kind.name == name
-        assert all(hasattr(kind, member) for member in members)

@@ -267,23 +267,6 @@ def test_the_prior_is_subtracted_from_logits_of_heads():
         assert all(map(torch.equal, shared, same))
 
 
-def test_a_row_is_no_neighbor_of_its_own():
-    Xs, y = make_tables()
-    model, graphs, nodes = fit(make_labels(y), Xs)
-    rows = {s: X[:7] for s, X in as_rows(Xs).items()}
-    own = {s: torch.arange(7) for s in rows}
-    own[1][3] = -1  # a row that is no point
-    scores = score(model, rows, own=own)
-    for s, graph in enumerate(graphs):
-        for i in range(7):
-            distance = ((graph.points - graph.points[i]) ** 2).sum(axis=1)
-            if own[s][i] >= 0:
-                distance[i] = np.inf
-            near = np.argsort(distance)[:K]
-            expected = np.log(nodes[s].votes[near].mean(axis=0) + FLOOR)
-            np.testing.assert_allclose(scores[i, s, 0], expected, rtol=1e-5)
-
-
 @pytest.mark.parametrize("n", (1, 3))
 def test_features_of_all_members_are_beside_the_components_in_points_and_in_rows(n):
     Xs, y = make_tables()

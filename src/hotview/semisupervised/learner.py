@@ -88,7 +88,7 @@ class SemiSupervised:
     >>> from hotview.semisupervised.soft_labels import propagate_labels
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(60) % 2
-    >>> X = rng.standard_normal((60, 4)) + 3 * y[:, None]
+    >>> X = rng.standard_normal((60, 4)) + 4 * y[:, None]
     >>> X = (X - X.mean(axis=0)) / X.std(axis=0)
     >>> codes = np.where(np.arange(60) < 12, y, -1)  # 12 of 60 rows have a label
     >>> data = Data({"x": ArrayRows(X)}, np.empty((0, 1), int), Targets(np.array([0, 1]), (codes,)))
