@@ -6,7 +6,7 @@ from scipy.linalg import subspace_angles, svdvals
 from sklearn.decomposition import PCA
 
 from hotview.estimators.rows import generalized_cca, make_link_targets
-from hotview.semisupervised import link_targets
+from hotview.estimators import rows as link_targets
 from hotview.semisupervised.graph import build_graph
 from hotview.semisupervised.propagation import diffusion_coordinates
 

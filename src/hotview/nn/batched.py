@@ -180,7 +180,8 @@ class NetworkOutputs:
         """Logits by the joint heads, (members, rows, classes), from features of all views."""
         assert self._joint is not None
         weight, bias = self._joint
-        by_member = [F.unflatten(1, (len(self.networks), -1)) for _, F in sorted(features.items())]
+        size = (len(self.networks), -1)
+        by_member = [F.unflatten(1, size) for _, F in sorted(features.items())]  # type: ignore[no-untyped-call]
         return torch.baddbmm(bias, torch.cat(by_member, dim=2).transpose(0, 1), weight)
 
 
