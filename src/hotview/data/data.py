@@ -70,6 +70,11 @@ class Targets:
     codes: tuple[IntArray, ...]
     text_gaps: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
+    @property
+    def found(self) -> list[set[int]]:
+        """Classes of which each view has labels."""
+        return [set(np.unique(codes[codes >= 0]).tolist()) for codes in self.codes]
+
     def of(self, rows: IntArray) -> IntArray:
         """Class of individuals by the numbers of their rows in every view, −1 where absent."""
         target = np.full(len(rows), -1, dtype=np.int64)
@@ -153,9 +158,7 @@ class Data:
     @property
     def labels_per_view(self) -> list[int]:
         """Number of classes that the labels of every view have."""
-        if self.targets is None:
-            return [0] * len(self.views)
-        return [len(np.unique(codes[codes >= 0])) for codes in self.codes]
+        return [0] * len(self.views) if self.targets is None else list(map(len, self.known.found))
 
     @cached_property
     def complete(self) -> IntArray:

@@ -79,12 +79,11 @@ class ModelView:
     def __post_init__(self) -> None:
         require(can_be_saved(self.name), f"a view cannot be called {shorten(self.name)}")
         n, scaler = self.columns.n_columns, self.scaler
-        fits = scaler.n_columns == n > 0
-        fits = fits and (self.ranges is None or len(self.ranges.mean) == n)
+        fits = scaler.n_columns == n > 0 and (self.ranges is None or len(self.ranges.mean) == n)
         fits = fits and (self.batch_offsets is None or self.batch_offsets.offsets.shape[1] == n)
         require(fits, f"its columns of view {self.name!r} do not fit")
-        fits = (scaler.impute is None) == (scaler.fill is None)
-        fits = fits and (scaler.impute is None or scaler.impute in IMPUTATIONS)
+        is_known = scaler.impute in (None, *IMPUTATIONS)
+        fits = is_known and (scaler.impute is None) == (scaler.fill is None)
         fits = fits and (scaler.n_indicators == 0 or str(scaler.impute).endswith("+indicator"))
         require(fits, f"its cells cannot be imputed by {shorten(scaler.impute)}")
 
@@ -128,10 +127,8 @@ class Model:
     ----------
     names, n_views : list of str, int
         Names and number of the views.
-    columns : dict of str to ViewColumns
-        Columns of every view.
-    shapes : dict of str to (int, tuple of str or None)
-        Number and names of the encoded columns of every view.
+    columns, shapes : dict of str to ViewColumns, dict of str to (int, tuple of str or None)
+        Columns of every view; number and names of the encoded ones.
 
     Examples
     --------
@@ -162,8 +159,8 @@ class Model:
         self.names = [view.name for view in self.views]
         self.columns = {view.name: view.columns for view in self.views}
         self.shapes = encoded_shapes(self.columns)
-        self.n_views = S = len(self.views)
-        R = len(self.networks)
+        S, R = len(self.views), len(self.networks)
+        self.n_views = S
         require(len(set(self.names)) == S > 0, "its views have no different names")
         require(len(self.histories) == R > 0, "it has no members, or lacks their histories")
         require(self.batch_size > 0, "its 'batch_size' cannot be 0")
@@ -182,8 +179,8 @@ class Model:
         require((self.classes is None) == (self.learner is None), "its classes do not fit")
         if self.learner is not None and self.classes is not None:
             n_columns = [view.scaler.n_outputs for view in self.views]
-            widths = [[U.weight.shape[1] for U in network.maps] for network in self.networks]
-            n_features = np.sum(widths, axis=0).tolist()
+            maps: list[list[Any]] = [list(network.maps) for network in self.networks]
+            n_features = [sum(U.in_features for U in own) for own in zip(*maps, strict=True)]
             self.learner.check(n_columns, n_features, len(self.classes))
             if (found := self.learner.disagreement) is not None:
                 found.check(S, math.log(R), "disagreement")
@@ -217,8 +214,7 @@ class Model:
     @property
     def batch_offsets(self) -> dict[str, BatchOffsets]:
         """Offsets of batches of the views that have any."""
-        found = {view.name: view.batch_offsets for view in self.views}
-        return {name: offsets for name, offsets in found.items() if offsets is not None}
+        return {v.name: v.batch_offsets for v in self.views if v.batch_offsets is not None}
 
     @batch_offsets.setter
     def batch_offsets(self, offsets: Mapping[str, BatchOffsets | None]) -> None:
@@ -362,8 +358,7 @@ class Model:
                     "model was trained."
                 )
             if (table := tables.get(view.name)) is not None:
-                _, names = self.shapes[view.name]
-                counts = view.scaler.is_counts
+                counts, (_, names) = view.scaler.is_counts, self.shapes[view.name]
                 found[view.name] = compare_view(table, view.ranges, is_counts=counts, names=names)
         return DriftReport(found)
 

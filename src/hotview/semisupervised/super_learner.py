@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -394,5 +394,5 @@ def _partial_rows(
     return np.vstack([present[lacking], subsets]), np.concatenate([lacking, repeated])
 
 
-def _floats(values: Array) -> tuple[float, ...]:
+def _floats(values: Iterable[float]) -> tuple[float, ...]:
     return tuple(float(x) for x in values)
