@@ -41,7 +41,7 @@ from hotview.training.trainer import make_optimizer, optimizer_step
 
 _N_NEIGHBORS = 10  # of the graph along which shared labels are propagated
 # Held-out rows are few, and networks are trained on after these: weights stay near the prior ones.
-_PRIOR_WEIGHTS = replace(PriorWeights.of(["head"]), joint=0.1, shrinkage=4.0)
+_PRIOR_WEIGHTS = replace(PriorWeights.of(["head"]), joint=0.1, power=0.6, shrinkage=4.0)
 
 
 def _no_rows() -> IntArray:
