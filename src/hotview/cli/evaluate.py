@@ -107,8 +107,8 @@ def _metrics(scores: Any, views: list[str]) -> Iterator[str | Table]:
 
 def _comparison(compared: list[Any]) -> Iterator[Table]:
     """Accuracies of simple methods, if there are any."""
-    from hotview.report.page.sentences import describe_baseline, format_interval
-    from hotview.report.tables import ABSENT, number, signed
+    from hotview.report.page.sentences import describe_baseline
+    from hotview.report.tables import ABSENT, format_interval, number, signed
 
     rows = []
     for b in compared:

@@ -364,8 +364,8 @@ def fit_fusion(
         if joint is not None:
             of_head = log_softmax(torch.from_numpy(joint), 1).numpy()[labeled]
         present, n_classes = np.ones((len(labeled), n_views), dtype=bool), of_head.shape[1]
-        by_view = np.stack(by_view, axis=1)[:, :, None]
-        folds = [ScoresOutOfFold(by_view, of_head, present, target[labeled])]
+        stacked = np.stack(by_view, axis=1)[:, :, None]
+        folds = [ScoresOutOfFold(stacked, of_head, present, target[labeled])]
     equal, random = np.full((n_views, n_classes), -np.log(n_classes)), np.random.default_rng(seed)
     return fit_super_learner(folds, equal, [True] * n_views, random, _PRIOR_WEIGHTS)
 
