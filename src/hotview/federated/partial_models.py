@@ -30,14 +30,7 @@ from hotview.losses.specifications import as_coupling, as_regularizer
 from hotview.model import Model, ModelView, check_model_path, load_model, save_model
 from hotview.nn.multiview import MultiViewNetwork, make_linear
 from hotview.semisupervised import SemiSupervised
-from hotview.semisupervised.predictors import (
-    FusionRule,
-    HeadPredictor,
-    JointHead,
-    JointPredictor,
-    Predictor,
-    Predictors,
-)
+from hotview.semisupervised.predictors import FusionRule, HeadPredictor, JointHead, Predictors
 from hotview.semisupervised.super_learner import SuperLearner, average_predictors
 from hotview.tables.preprocessing import Preprocessing
 from hotview.training.trainer import History
@@ -286,10 +279,10 @@ def _predict_by_heads(
         weight, bias = torch.tensor(joint_head.weight), torch.tensor(joint_head.bias)
     network.joint_head.load_state_dict({"weight": weight, "bias": bias})
     prior = np.full((n_views, n), -np.log(n))
-    joint: dict[str, JointPredictor] = (
+    joint: dict[str, Any] = (
         {} if joint_head is None else {"head": JointHead(torch.from_numpy(prior[0]))}
     )
-    heads: list[dict[str, Predictor]] = [
+    heads: list[dict[str, Any]] = [
         {"head": HeadPredictor(torch.from_numpy(own), 0.0)} for own in prior
     ]
     rule = FusionRule((n,) * n_views, tuple(prior[0].tolist()))
