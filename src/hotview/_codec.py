@@ -94,8 +94,8 @@ def encode(
     if origin in (list, tuple):
         return [encode(args[0], item, tensors, _join(at, i)) for i, item in enumerate(value)]
     if origin is dict:
-        kinds = _kinds_by_key(args[1], value)
-        return {k: encode(kind, value[k], tensors, _join(at, k)) for k, kind in kinds.items()}
+        by_key = _kinds_by_key(args[1], value)
+        return {k: encode(kind, value[k], tensors, _join(at, k)) for k, kind in by_key.items()}
     return _SCALARS[kind](value)
 
 
