@@ -40,39 +40,26 @@ def summarize_as_html(estimator: Any) -> str:
     True
     """
     model: Model = estimator.model_
-<<<<<<< HEAD
     sentences = [_describe_rows(model)]
-=======
-    out_of_fold = {} if model.learner is None else model.learner.scores
-    sentences = [_describe_rows(model.trained_on, out_of_fold)]
->>>>>>> r2-C
     if (found := model.view_similarity) is not None:
         sentences += describe_similarity(found, model.names, model.trained_on.get("linked", 0))[:1]
     parts = [
         f"<strong>{escape(type(estimator).__name__)}</strong>, fitted",
         *(f"<div>{escape(sentence)}</div>" for sentence in sentences),
-        _table(*_list_views(model, out_of_fold)),
+        _table(*_list_views(model)),
         *(f"<div><strong>Warning:</strong> {escape(w)}</div>" for w in model.warnings),
     ]
     return f'<div class="hotview">{"".join(parts)}</div>'
 
 
-<<<<<<< HEAD
 def _describe_rows(model: Model) -> str:
     trained_on = model.trained_on
-=======
-def _describe_rows(trained_on: Mapping[str, Any], out_of_fold: Mapping[str, Any]) -> str:
->>>>>>> r2-C
     parts = [f"{trained_on.get('linked', 0):,} linked rows"]
     if classes := trained_on.get("classes") or []:
         n_labels = sum(n for _, n in classes)
         parts.append(f"{n_labels:,} labels of {len(classes)} classes")
     text = ", ".join(parts) + "."
-<<<<<<< HEAD
     scores = model.out_of_fold.get("all views")
-=======
-    scores = out_of_fold.get("all views")
->>>>>>> r2-C
     if scores and classes:
         text += f" Accuracy on {scores['n']:,} labels that were left out: "
         text += f"{100 * scores['accuracy']:.1f} %."
@@ -81,14 +68,10 @@ def _describe_rows(trained_on: Mapping[str, Any], out_of_fold: Mapping[str, Any]
     return text
 
 
-def _list_views(model: Model, scores: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+def _list_views(model: Model) -> tuple[list[str], list[list[str]]]:
     """Return headings, and name, columns, unlinked rows and accuracy of every view."""
     unaligned = model.trained_on.get("unaligned", {})
-<<<<<<< HEAD
     scores, rows = model.out_of_fold, []
-=======
-    rows = []
->>>>>>> r2-C
     for name, n_columns in list(model.n_features_per_view.items())[:_MAX_VIEWS]:
         cells = [name, f"{n_columns:,}", f"{unaligned.get(name, 0):,}"]
         if scores:
