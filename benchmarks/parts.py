@@ -67,12 +67,12 @@ from situations import EXCLUDED, read, score
 from hotview import MultiViewClassifier
 from hotview._files import atomic_write
 from hotview.estimators import fit as fit_module
+from hotview.estimators import rows as fit_rows
 from hotview.evaluation.metrics import expected_calibration_error
 from hotview.semisupervised import (
     class_prior,
     label_transfer,
     learner,
-    link_targets,
     predictors,
     soft_labels,
 )
@@ -198,7 +198,7 @@ PARTS = {
     "3 members": Part({"n_estimators": 3}, cost=0.7),
     "no alignment": Part({"alignment_weight": 0.0}, where="links"),
     "no diffusion targets": Part(
-        replaced=((link_targets, "diffusion_coordinates", _no_coordinates),), where="links"
+        replaced=((fit_rows, "diffusion_coordinates", _no_coordinates),), where="links"
     ),
     "one prior": Part(replaced=((soft_labels, "class_priors", _one_prior),), where="labels"),
     "no shifted priors": Part(

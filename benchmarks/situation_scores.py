@@ -109,8 +109,8 @@ def keep_scores(model: Recorded, task: Task, path: Path, where: dict[str, Any]) 
         scores = np.zeros(shape, dtype=np.float32)
         with torch.inference_mode():
             for s, of_view in rows.items():
-                for m, score in enumerate(own.predictors.log_scores(s, of_view)):
-                    scores[:, :, s, m] = score.numpy()
+                for m, one in enumerate(own.predictors.views[s].values()):
+                    scores[:, :, s, m] = one.log_scores(of_view).numpy()
             for joint in own.predictors.joint.values():
                 found = joint.log_scores(rows, present, outputs)
                 arrays[f"test.{i}.joint"] = found.numpy().astype(np.float32)

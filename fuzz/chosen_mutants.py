@@ -53,9 +53,9 @@ CHOSEN: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "semisupervised/super_learner.py",
-        "_fit_predictors",
-        "return np.zeros_like(w)",
-        "return w",
+        "fit_super_learner",
+        "w[s] = 0.0",
+        "w[s] = w[s]",
     ),
     (
         "semisupervised/label_transfer.py",
@@ -82,7 +82,7 @@ CHOSEN: tuple[tuple[str, str, str, str], ...] = (
         "fold.links",
     ),
     (
-        "semisupervised/node_scores.py",
+        "semisupervised/ridge.py",
         "score_view",
         "weight_of = certainty(q)",
         "weight_of = np.ones(len(q))",

@@ -36,10 +36,10 @@ def fitted(parts):
 def probabilities(fitted, part=None):
     """The default's, with its predictors made again, where a part is given without it."""
     task, model = fitted
-    ensemble, seconds = model.again() if part is None else model.again(part)
-    assert ensemble is not model.model_.ensemble
+    learner, seconds = model.again() if part is None else model.again(part)
+    assert learner is not model.model_.learner
     assert seconds > 0
-    with model.predicting_by(ensemble):
+    with model.predicting_by(learner):
         return model.predict_proba(task.tests["all views"][0])
 
 

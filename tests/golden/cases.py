@@ -24,7 +24,6 @@ from hotview.federated import (
     Settings,
     join_partial_models,
 )
-from hotview.losses.specifications import as_coupling
 from hotview.model import to_onnx
 from hotview.report.view_data import effective_ranks, learning_curves
 from hotview.semisupervised.sentences import describe_contributions
@@ -280,52 +279,10 @@ def _record(model, *arguments, y=None, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         record = make_record(model, TEST, y, umap=False, importance=y is not None, verbose=False)
-    ranks = [
-        {"view": x.name, "mean": x.mean[0], "std": x.std[0], "max_rank": model.n_components}
-        for x in effective_ranks(model)
-    ]
-    contributions = describe_contributions(getattr(model, "out_of_fold_", {}))
-    facts = {
-        "format": 3, "kind": record.kind, "coupling": as_coupling(model.coupling).label,
-        "views": record.views, "columns": list(model.n_features_per_view_.values()),
-        "classes": record.classes, "similarity": _similarity(model.view_similarity_),
-        "view_sentences": describe_views(model), "contributions": contributions,
-        "plan": _plan(model), "learning": learning_curves(model), "ranks": ranks,
-        "settings": describe_settings(model), "trained_on": model.trained_on_,
-        "fit_warnings": model.fit_warnings_, "metadata": model.metadata_,
-    }  # fmt: skip
-    parts = {k: v for k, v in vars(record).items() if k not in ("model", "classes")}
-    parts["importance"] = record.importance and _importance(record)
-    return found | {"record": _plain(facts | parts)}
-
-
-def _similarity(found):
-    if found is not None:
-        parts = {name.removesuffix("_classes"): x for name, x in vars(found).items()}
-        return parts | {"within": found.within_classes and found.within_classes.value}
-    return None
-
-
-def _plan(model):
-    plan, null = model.plan_, model.plan_.null
-    names = [f"reference {k + 1}" for k in range(plan.W.shape[1])]
-    facts = {name: getattr(plan, name) for name in ("W", "C", "std")}
-    facts |= {"columns": list(model.view_names_) if plan.pairwise else names}
-    facts |= {"pairwise": plan.pairwise, "converged": plan.converged}
-    facts |= {"n_members": len(model.networks_), "null": null}
-    if null is not None:
-        facts["null"] = {"p_value": null.p_value, "relative_cost": null.relative_cost}
-        facts["null"] |= {"noise": null.relative_costs, "costs": null.plan.C}
-    return facts
-
-
-def _importance(record):
-    found = record.importance.to_dict()
-    names = {"value": "loss_increase", "low": "loss_low", "high": "loss_high"}
-    names = {"view": "view", "column": "column", **names, "accuracy_drop": "accuracy_drop"}
-    for part in (parts := ("views", "columns")):
-        found[part] = [{a: e.get(b) for a, b in names.items()} for e in found[part][:15]]
-    return {k: found[k] for k in (*parts, "log_loss", "n_rows", "n_repeats", "n_columns")}
+    sentences = describe_views(model), describe_contributions(getattr(model, "out_of_fold_", {}))
+    facts = [*sentences, learning_curves(model), effective_ranks(model), describe_settings(model)]
+    parts = {name: part for name, part in vars(record).items() if name != "model"}
+    return found | {"record": _plain([facts, model.trained_on_, model.fit_warnings_, parts])}
 
 
 def _plain(value):

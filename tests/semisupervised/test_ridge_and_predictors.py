@@ -221,7 +221,8 @@ def score(model, rows, heads=None, own=None):
     scores = []
     for s, X in rows.items():
         logits = torch.zeros(len(X), N_CLASSES) if heads is None else heads[s]
-        each = model.log_scores(s, inputs_of(X, logits, None if own is None else own[s]))
+        inputs = inputs_of(X, logits, None if own is None else own[s])
+        each = [one.log_scores(inputs) for one in model.views[s].values()]
         scores.append(torch.stack(each, dim=1))
     return torch.stack(scores, dim=1)
 
@@ -260,9 +261,9 @@ def test_the_prior_is_subtracted_from_logits_of_heads():
         np.testing.assert_allclose(scores[:, s, 2], np.log(likelihood + FLOOR), rtol=1e-9)
     # Several heads are scored at once, by neighbors and ridge as whoever the members are.
     X, members = rows[1], torch.from_numpy(random.normal(size=(4, 60, N_CLASSES)))
-    *shared, heads = model.log_scores(1, inputs_of(X, members))
+    *shared, heads = (one.log_scores(inputs_of(X, members)) for one in model.views[1].values())
     for each, found in zip(members, heads, strict=True):
-        *same, expected = model.log_scores(1, inputs_of(X, each))
+        *same, expected = (one.log_scores(inputs_of(X, each)) for one in model.views[1].values())
         torch.testing.assert_close(found, expected, rtol=0, atol=0)
         assert all(map(torch.equal, shared, same))
 
