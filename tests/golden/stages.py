@@ -14,7 +14,6 @@ from sklearn.decomposition import PCA
 
 from hotview.estimators import fit as fit_module
 from hotview.semisupervised import learner as learner_module
-from hotview.semisupervised.class_prior import class_priors
 
 __all__ = ["STAGES", "record_stages"]
 
@@ -80,56 +79,27 @@ def record_stages():
 
 def _stages(prepared, model, applied, started, left_out):
     rows, graphs, pseudo = prepared.rows, prepared.graphs, prepared.pseudo
-    members, learner = prepared.members, model.learner
-    trainings = [member.training for member in members]
-    predictors = getattr(learner, "predictors", None)
-    log_prior = None
-    if rows.data.targets is not None:
-        log_prior = np.log(class_priors(rows.data.codes, len(rows.data.known.classes)))
-    if pseudo is not None:
-        log_prior = pseudo.log_prior
+    trainings = [member.training for member in prepared.members]
+    learner = {} if model.learner is None else vars(model.learner)
     return {
         "rows": [view.take(np.arange(view.n_rows)) for view in rows.views],
         "links": [graphs.links, graphs.held_out_links, graphs.link_targets],
         "components": _plain([*graphs.components, *graphs.neighbors]),
-        "graphs": [
-            [graph.nodes, graph.points, graph.adjacency, graph.nearest] for graph in graphs.graphs
-        ]
+        "graphs": [[x.nodes, x.points, x.adjacency, x.nearest] for x in graphs.graphs]
         + list(graphs.coordinates),
-        "prior": [
-            np.empty((len(rows.views), 0)) if log_prior is None else log_prior,
-            pseudo.weights if pseudo else np.empty((0, 0)),
-        ],
-        "soft labels": [
-            _plain(list(x.sampler.data.soft_labels)) for x in trainings if pseudo is not None
-        ],
+        "prior": None if pseudo is None else [pseudo.log_prior, pseudo.weights],
+        "soft labels": [_plain(list(x.sampler.data.soft_labels)) for x in trainings],
         "start": started,
         "networks": [[x.network, x.objective, _history(x.history)] for x in trainings],
-        "plan": list(map(_plan, model.plans or [])) or [None] * len(members),
-        "features": [trained.features or None for trained in applied],
-        "left-out scores": _plain(
-            [[x.scores, x.without, x.subsets, x.linked] for x in left_out]
-            or [[None] * 4 for _ in members]
-        ),
-        "predictors": None
-        if pseudo is None
-        else [
-            [
-                [getattr(p["neighbors"], x) for x in ("points", "counts", "soft_labels")]
-                for p in predictors.views
-            ],
-            [
-                [_plain(p["ridge"]) for p in predictors.views],
-                _plain(predictors.joint["ridge"].ridge) if predictors.joint else None,
-            ],
-        ],
-        "weights": _plain([getattr(learner, "weights", None), None]),
-        "out-of-fold scores": _plain(getattr(learner, "scores", {})),
+        "plan": list(map(_plan, model.plans or [])),
+        "features": [trained.features for trained in applied],
+        "left-out scores": _plain(left_out),
+        "predictors": _plain(learner.get("predictors")),
+        "weights": _plain([learner.get("rule"), learner.get("weights")]),
+        "out-of-fold scores": _plain(learner.get("scores")),
         "similarity": _plain(model.view_similarity),
         "common space": _plain(model.common_space),
-        "calibration": _plain(
-            [getattr(learner, "set_scores", None), getattr(learner, "disagreement", None)]
-        ),
+        "calibration": _plain([learner.get("set_scores"), learner.get("disagreement")]),
         "warnings": list(prepared.warnings.texts),
     }
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from hotview.semisupervised.node_scores import NodeScores, score_view
 from scipy.special import softmax
 from sklearn.decomposition import PCA
 
@@ -19,7 +18,7 @@ from hotview.semisupervised.label_transfer import (
     profile_agreement,
     transfer_labels,
 )
-from hotview.semisupervised.ridge import fit_ridge
+from hotview.semisupervised.ridge import NodeScores, fit_ridge, score_view
 from hotview.semisupervised.soft_labels import (
     calibrate,
     doubt_priors,
