@@ -8,8 +8,9 @@ import pytest
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import make_views
 from hotview.estimators.fit import prepare
-from hotview.estimators.networks import apply_network, train_networks
+from hotview.estimators.networks import train_networks
 from hotview.estimators.randomness import member_states, seeded
+from hotview.estimators.result import apply_network
 
 #: A network that is trained in a moment
 SMALL = {

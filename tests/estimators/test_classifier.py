@@ -14,7 +14,7 @@ from sklearn.metrics import accuracy_score
 from hotview import MultiViewClassifier, load
 from hotview.datasets import make_views
 from hotview.estimators import fit as fit_module
-from hotview.estimators import networks
+from hotview.estimators import networks, result
 from hotview.estimators.fit import fit_estimators
 from hotview.semisupervised import learner, soft_labels
 from tests.estimators.small_fits import UNCOUPLED, data_of, may_collapse, prepared, results_of
@@ -330,13 +330,13 @@ def test_the_callers_gradient_mode_and_default_dtype_do_not_matter():
 
 
 def test_ctrl_c_in_the_last_pass_does_not_lose_what_was_learned(monkeypatch, press_ctrl_c):
-    draw = networks.draw_null
+    draw = result.draw_null
 
     def pressed(*arguments):
         press_ctrl_c()
         return draw(*arguments)
 
-    monkeypatch.setattr(networks, "draw_null", pressed)
+    monkeypatch.setattr(result, "draw_null", pressed)
     with pytest.warns(UserWarning, match="interrupted"):
         model = small(coupling="hot-reference").fit(LINKED, Y, unaligned=UNALIGNED)
     assert model.plan_ is not None

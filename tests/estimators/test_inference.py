@@ -1,18 +1,18 @@
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from hotview.model.inference import encode_rows, predict_rows, prediction_error
 from sklearn.neighbors import NearestNeighbors
 from torch import nn
 
 from hotview._validation import ViewTable
+from hotview.model.model import encode_rows, predict_rows
 from hotview.nn.batched import NetworkOutputs
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.preprocessing import row_stream
 from hotview.preprocessing.column_scaler import ColumnScaler
+from hotview.preprocessing.row_stream import prediction_error
 from hotview.preprocessing.rows import ViewRows
 from hotview.semisupervised import SemiSupervised
 from hotview.semisupervised.calibration import log_mean
@@ -71,9 +71,8 @@ def heads(*, joint=True, joint_only=False, n_classes=(4, 4)):
 def predict(tables, learner, network=None):
     """Predictions by the heads of one network."""
     views = {s: as_rows(X) for s, X in enumerate(tables) if X is not None}
-    outputs = NetworkOutputs([network or make_network()])
-    log_proba = partial(learner.log_proba, outputs=outputs)
-    return predict_rows(log_proba, views, lambda log_p: log_p[0])
+    networks = [network or make_network()]
+    return predict_rows(learner, networks, views, lambda log_p: log_p[0])
 
 
 def linear(layer, X):
@@ -279,8 +278,7 @@ def test_log_probabilities_of_members_are_reduced_chunk_by_chunk(monkeypatch, si
         shapes.append(log_p.shape)
         return log_mean(log_p)
 
-    log_proba = partial(learner.log_proba, outputs=NetworkOutputs(networks))
-    found = predict_rows(log_proba, views, reduce, progress.append)
+    found = predict_rows(learner, networks, views, reduce, progress.append)
     expected = np.log(np.exp(predict_members(learner, networks, tables)).mean(axis=0))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     assert all(shape[0] == R and shape[1] <= size for shape in shapes)

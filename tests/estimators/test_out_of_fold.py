@@ -11,17 +11,14 @@ from sklearn.metrics import accuracy_score, log_loss
 
 import hotview as hv
 from hotview.datasets import make_views
+from hotview.estimators.diagnostics import score_warnings, shift_warnings
 from hotview.semisupervised.out_of_fold import (
     ALL_VIEWS,
     fit_other_folds,
     increase_losses,
     score_out_of_fold,
 )
-from hotview.semisupervised.sentences import (
-    describe_contributions,
-    score_warnings,
-    shift_warnings,
-)
+from hotview.semisupervised.sentences import describe_contributions
 from hotview.semisupervised.super_learner import ScoresOutOfFold, ScoresWithout, SuperLearner
 from tests.estimators.small_fits import UNCOUPLED
 
