@@ -397,5 +397,4 @@ def _find_factors(q: Array, fit: Array, many: Array) -> Array:
             half = np.log10((q[b] - q[a]) / (fit[b] - fit[a]))
             fits_other &= np.abs(half - other) <= 2 * _POWER
     found = np.where(fits, power, np.where(fits_other, other, 0.0))
-    factors: Array = 10.0 ** np.where(np.abs(found) <= _MAX_POWER, found, 0.0)
-    return factors
+    return np.asarray(10.0 ** np.where(np.abs(found) <= _MAX_POWER, found, 0.0))
