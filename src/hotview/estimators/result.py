@@ -262,18 +262,18 @@ def describe_training(
     dict of str to object
         As `trained_on_` of the estimators.
     """
-    unlinked = {name: data.unlinked(s) for s, name in enumerate(data.names)}
+    n_linked = len(data.links)
+    sizes = {name: rows.n_rows - n_linked for name, rows in data.views.items()}
     description: dict[str, Any] = {
-        "linked": len(data.links),
+        "linked": n_linked,
         "linked_labeled": int((data.target >= 0).sum()),
-        "unaligned": {name: len(rows) for name, rows in unlinked.items() if len(rows) > 0},
-        "unaligned_labeled": {
-            name: n
-            for (name, rows), codes in zip(unlinked.items(), data.codes, strict=True)
-            if (n := int((codes[rows] >= 0).sum())) > 0
-        },
+        "unaligned": {name: n for name, n in sizes.items() if n > 0},
+        "unaligned_labeled": {},
     }
     if data.targets is not None:
+        by_view = zip(data.names, data.codes, data.links.T, strict=True)
+        labeled = {k: int((c >= 0).sum() - (c[own] >= 0).sum()) for k, c, own in by_view}
+        description["unaligned_labeled"] = {name: n for name, n in labeled.items() if n > 0}
         classes, codes = data.targets.classes.tolist(), data.targets.of(data.labeled())
         counts = np.bincount(codes, minlength=len(classes)).tolist()
         description["classes"] = list(map(list, zip(classes, counts, strict=True)))
