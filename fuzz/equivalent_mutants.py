@@ -39,4 +39,26 @@ EQUIVALENT: dict[str, str] = {
         "a linked row with a label carries nothing from view to view: it is labeled in every view "
         "that it is in, and is not among the rows that views teach each other over"
     ),
+    (
+        "ot/projection.py:draw_directions: Q *= R.diagonal(dim1=-2, "
+        "dim2=-1).sign().unsqueeze(-2) → Q /= R.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)"
+    ): ("signs are 1 or −1: a product with one is a quotient"),
+    (
+        "semisupervised/out_of_fold.py:score_left_out: if len(rows) > _MAX_LEFT_OUT: → "
+        "if len(rows) >= _MAX_LEFT_OUT:"
+    ): ("of exactly so many rows all are chosen, and sorted"),
+    (
+        "semisupervised/nearest.py:Scorer.prepare: roundoff = _ROUNDOFF.get(precision, "
+        "2.0**-24) → roundoff = _ROUNDOFF.get(precision, (2.0))"
+    ): ("more candidates are compared in float64: it takes longer"),
+    (
+        'semisupervised/nearest.py:: _ROUNDOFF = {"tf32": 2.0**-11, "bf16": 2.0**-9, "high": '
+        '2.0**-11, "medium": 2.0**-9} → _ROUNDOFF = {"tf32": 2.0**-11, "bf16": 2.0**-9, "high": '
+        '(2.0), "medium": 2.0**-9}'
+    ): ("more candidates are compared in float64: it takes longer"),
+    (
+        "semisupervised/calibration.py:group_rows: group = np.where((number == n_views) & "
+        "(number > 1), n_views + 1, group) → group = np.where((number == n_views), n_views + 1, "
+        "group)"
+    ): ("models have two views and more"),
 }

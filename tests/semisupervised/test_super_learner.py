@@ -14,6 +14,7 @@ from hotview.semisupervised.super_learner import (
     PriorWeights,
     ScoresOutOfFold,
     SuperLearner,
+    average_predictors,
     fit_super_learner,
     fit_weights,
 )
@@ -291,3 +292,10 @@ def test_weights_that_do_not_fit_are_refused(changes):
     make_learner(power=-0.1).check(3, 4, 3)
     with pytest.raises(ValueError, match=r"super learner (cannot be|is of other views)"):
         make_learner(**changes).check(3, 4, 3)
+
+
+def test_predictors_of_some_views_are_averaged():
+    learner = average_predictors(np.log(np.full((3, 2), 0.5)), joint=True)
+    scores = torch.randn(4, 3, 1, 2, dtype=torch.float64)
+    found = learner.combine(scores, None, torch.tensor([[True, True, False]] * 4))
+    torch.testing.assert_close(found, scores[:, :2, 0].mean(1).log_softmax(1))
