@@ -61,4 +61,13 @@ EQUIVALENT: dict[str, str] = {
         "(number > 1), n_views + 1, group) → group = np.where((number == n_views), n_views + 1, "
         "group)"
     ): ("models have two views and more"),
+    (
+        "losses/view_regularizers.py:NoRegularizerSpec.__init__: self.weight = 0.0 → self.weight "
+        "= 1.0"
+    ): ("there is no term that it would weigh"),
+    (
+        "semisupervised/learner.py:_join_by_class: random, n = np.random.default_rng(0), "
+        "min(map(len, samples.values())) → random, n = np.random.default_rng(1), min(map(len, "
+        "samples.values()))"
+    ): ("another order of rows is as random"),
 }

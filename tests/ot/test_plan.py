@@ -153,3 +153,4 @@ def test_a_view_without_mass_stands_alone_and_is_uniform():
     groups = groups_of_pairs(with_empty, None, 0.05)
     assert groups.labels.tolist() == [0, 0, 1, 1, 2]
     assert groups.uniform.tolist() == [False] * 4 + [True]
+    assert "not determined by the plan: {4}" in str(groups)

@@ -87,6 +87,7 @@ def test_a_group_of_few_rows_is_compared_with_all():
     low, high = np.linspace(0, 0.1, 30), np.linspace(0.8, 0.9, 19)
     scores = ScoresByViews([low, high, np.empty(0), np.empty(0)])
     np.testing.assert_array_equal(scores.of(0), low)
+    assert len(ScoresByViews([low, np.ones(20), high, high]).of(1)) == 20
     np.testing.assert_array_equal(scores.of(1), np.concatenate([low, high]))
     np.testing.assert_array_equal(scores.of(-1), np.concatenate([low, high]))
     found = scores.percentiles(np.array([0.05, 0.7, -1.0, 0.7]), np.array([0, 0, 1, 3]))

@@ -1,5 +1,6 @@
 """The semi-supervised learner without any network, and predictors that somebody adds."""
 
+import sys
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -18,7 +19,7 @@ from hotview.datasets import make_views
 from hotview.model.files import _MODEL
 from hotview.semisupervised import SemiSupervised
 from hotview.semisupervised.graph import ArrayRows, build_graph
-from hotview.semisupervised.predictors import PREDICTORS
+from hotview.semisupervised.predictors import PREDICTORS, FusionRule
 from hotview.semisupervised.soft_labels import node_order, propagate_labels
 from tests.data.small_data import links_of
 
@@ -109,6 +110,17 @@ def test_labels_that_folds_leave_out_weigh_and_score_the_predictors(learner):
     assert [len(scores) for scores in learner.set_scores.groups] == [15, 15, 0, 15]
     assert learner.disagreement is None  # there is one member
     assert learner.weights.predictors[0] != (1.0, 0.5)
+
+
+def test_with_one_fold_nothing_is_calibrated(monkeypatch):
+    module = sys.modules[__name__]
+    leave_three_out = lambda data, *_: [data.hide(data.labeled()[:3])]  # noqa: E731
+    monkeypatch.setattr(module, "make_folds", leave_three_out)
+    learner = fit(data_of(FEW, FEW), 1)
+    assert learner.set_scores is None
+    assert learner.scores["a"]["n"] == 3
+    one_class = FusionRule((1, 0), (-0.1, -2.4)).count_views(torch.tensor([[True, True]]))
+    assert one_class.tolist() == [[True, False]]
 
 
 def test_without_left_out_labels_weights_are_those_of_the_prior():

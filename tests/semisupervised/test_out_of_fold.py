@@ -188,8 +188,9 @@ STRONG = change(0.3, 0.1, 0.5, n=90)
         (UNSURE, change(0.1, 0.01, 0.19, loss=0.95), "^Keep 'b'"),
         (UNSURE, change(0.1, -0.01, 0.21, loss=0.95), "^((?!noise).)*$"),
         (UNSURE, change(0.1, 0.01, 0.2, n=9), "^100 left-out labels are too few"),
+        (UNSURE, change(0.1, 0.01, 0.2, n=10), "^Keep 'b'"),
     ),
-    ids=range(8),
+    ids=range(9),
 )
 def test_views_are_kept_or_could_be_left_out_or_look_like_noise(a, other, expected):
     (text,) = describe_contributions({"a": a, "b": other, ALL_VIEWS: WHOLE})

@@ -163,6 +163,16 @@ def test_a_view_without_labels_receives_them_over_linked_rows():
     assert not source.taught  # no other view has labels of its own
 
 
+def test_one_linked_row_teaches_and_labels_of_one_class_are_labels():
+    tables, targets = make_tables(n_linked=1)
+    data = label(targets, [np.arange(1, 40), []], n_linked=1)
+    assert run(tables, data)[1].taught
+    one = [np.where(codes == 0, 0, -1) for codes in data.codes]
+    first, second = score_nodes(make_graphs(tables, data), one, EQUAL)
+    assert first is not None
+    assert second is None
+
+
 def test_rows_whose_label_is_only_left_out_teach_nobody():
     tables, targets = make_tables(sizes=(150, 150), gap=8.0)
     prior = (0.6, 0.3, 0.1)

@@ -8,6 +8,7 @@ import torch
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax
 
+from hotview.semisupervised import super_learner
 from hotview.semisupervised import super_learner as module
 from hotview.semisupervised.predictors import PREDICTORS
 from hotview.semisupervised.super_learner import (
@@ -245,6 +246,16 @@ def test_views_that_tell_the_same_get_half_the_weight_and_those_that_know_more_g
     knows = dataclasses.replace(rows, joint=np.eye(3)[rows.target] + noise)
     assert fit(knows, log_prior).complete[-1] > 0.8  # 1 is calibrated
     assert fit(dataclasses.replace(rows, joint=noise), log_prior).complete[-1] < 0.15
+
+
+def test_the_prior_of_a_row_of_some_views_is_their_mean(monkeypatch):
+    offsets, fit_views = [], super_learner._fit_views
+    look = lambda *given: offsets.append(given[3]) or fit_views(*given)  # noqa: E731
+    monkeypatch.setattr(super_learner, "_fit_views", look)
+    rows, log_prior = make_rows(40, quality=((1.0,) * 3,) * 3)
+    fit(rows, log_prior)
+    for offset in offsets:
+        np.testing.assert_allclose(offset, np.tile(log_prior[0], (len(offset), 1)))
 
 
 def test_folds_are_joined():
