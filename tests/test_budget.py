@@ -16,7 +16,7 @@ MODULES, CODE_LINES, USED_ONCE, LONG_FILES = 174, 26_213, 338, 5
 #: modules, functions, calls between files and depth, as ``python -m tests.walk`` counts
 WALKS = {"fit": (66, 780, 475, 17), "predict_proba": (20, 97, 47, 12)}
 #: lines of Python in tests/
-LINES = 40_000
+LINES = 40_040
 #: what a test file may use, if it is not named below
 USUAL = {"fits": 40, "processes": 3, "pages": 0}
 #: what others may use, and for what
