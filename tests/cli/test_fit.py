@@ -301,7 +301,7 @@ def test_a_killed_process_is_named_and_torchrun_goes_on_from_the_checkpoint(
     assert out.count("Input data") == 2  # not in every process
     hotview(*fit, "-o", whole)
     found, expected = hv.load(killed), hv.load(whole)
-    then = read_checkpoint(at_least).trainers[0].trainings[0].rows
+    then = list(read_checkpoint(at_least).trainers[0].trainings[0].history)
     assert len(then) > 0
     assert list(found.history_)[: len(then)] == then  # seconds and all: these were not done again
     losses = [[row["loss"] for row in model.history_] for model in (found, expected)]
